@@ -11,6 +11,7 @@ mod lost_map;
 mod own;
 mod state;
 mod told;
+mod waiting;
 
 use crate::dedup::{Engine, NoDedup};
 use crate::ftl::blocks::BlockState;

@@ -215,6 +215,9 @@ fn nothing_is_done_past_the_end_of_the_drive() {
             assert_eq!((named, pages), (lpn, LOGICAL), "call {number}");
         }
         assert!(ftl.trim_range(LOGICAL - 1, 2, told).is_err());
+        let refused = ftl.trim_range(lpn, 3, told);
+        let first = matches!(refused, Err(FtlError::OutOfRange { lpn: named, .. }) if named == lpn);
+        assert!(first, "{refused:?}: the first page is named");
     }
     assert!(told.ops.is_empty());
     assert_eq!(ftl.counters(), &onefold_flash::ftl::Counters::default());

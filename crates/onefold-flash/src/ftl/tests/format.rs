@@ -182,6 +182,10 @@ fn memory_for_tables_is_named() {
     let packed = dram(packing);
     assert_eq!(packed[1], ("reverse_map", 4 * 4096));
     assert_eq!(packed.last(), Some(&("packing_buffers", 5 * 3 * 128)));
+    // Two streams of five pages of four sub-pages: each with who wrote it, 64 pages at most.
+    let settings = FtlSettings { logical_pages: 200, ..packing };
+    let ftl = made(geometry, settings).expect("fits");
+    assert_eq!(ftl.packing_bytes(), 40 * (16 + 4 * 64) + 10 * 128);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::path::Path;
 use onefold_block::SplitMix64;
 use onefold_block::kept_text::assert_text;
 
-use super::told::{Asked, Drive, Teller, Telling, Told};
+use super::told::{Asked, Drive, Table, Teller, Telling, Told};
+use crate::dedup::{AnyPolicy, Identities, Site};
 use crate::ftl::idle::IdleWork;
 use crate::ftl::{Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
@@ -68,6 +69,8 @@ pub struct Plan {
     pub order: IdleOrder,
     /// Share of the duplicates that are shared when they are written, in percent.
     pub inline_percent: u64,
+    /// A policy and its options instead.
+    pub policy: Option<(&'static str, &'static str)>,
     pub apart_every: u64,
     /// Different contents.
     pub contents: u64,
@@ -100,6 +103,7 @@ impl Plan {
             faults: Faults::default(),
             order: IdleOrder::ByPolicy,
             inline_percent: 0,
+            policy: None,
             apart_every: 0,
             contents: 1 << 40,
             mix: WRITES,
@@ -410,12 +414,26 @@ impl Life {
     /// What the drive knows of itself.
     pub fn show(&mut self, when: &str) {
         self.drive.check_invariants();
+        for lpn in 0..self.plan.settings.logical_pages {
+            let held = self.drive.cache.holds(self.drive.own.slots().of(lpn));
+            let known = held || self.drive.books.locate_known(lpn).is_none();
+            assert!(known, "the entry of {lpn} is nowhere in DRAM");
+        }
         let text = super::state::of(&self.drive);
         writeln!(self.text, "\n{when}: {text}\n").unwrap();
     }
 }
 
 fn teller(plan: &Plan, told: &Told) -> Teller {
-    let table = PerfectTable::new(plan.inline_percent, 1);
+    let table = match plan.policy {
+        None => Table::Perfect(PerfectTable::new(plan.inline_percent, 1)),
+        Some((name, options)) => {
+            let FtlSettings { subpages, packing_pages, .. } = plan.settings;
+            let site = Site::new(plan.geometry, None).packed(subpages, packing_pages);
+            let options = options.parse().expect("TOML");
+            let policy = AnyPolicy::new::<Identity>(name, &options, &site, Identities);
+            Table::Named(Box::new(policy.expect("accepted")))
+        }
+    };
     Teller { table, told: told.clone(), apart_every: plan.apart_every }
 }

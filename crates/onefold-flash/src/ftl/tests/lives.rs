@@ -171,6 +171,74 @@ fn compressed_pages_lie_like_this() {
     Life::holds("packed.txt", &drives.map(each));
 }
 
+/// Collection where much is live: what it packs anew, in every stream.
+#[test]
+fn collection_packs_what_it_moves_like_this() {
+    let each = |(packing_pages, codewords, pacing)| {
+        let settings = FtlSettings {
+            subpages: 4,
+            packing_pages,
+            codewords,
+            pacing,
+            logical_pages: if codewords { 208 } else { 64 },
+            wear_spread: 1,
+            temperature: Temperature::HotRange { hot_pages: 12, hot_writes_permille: 600 },
+            ..settings()
+        };
+        let sizes = if codewords { Sizes::codewords(4) } else { sizes(60, 15) };
+        let mix = Mix { write: 20, kept: 2, trim: 1, ..WRITES };
+        let plan =
+            Plan { sizes: Some(sizes), mix, geometry: planes(17, 4, 128), ..skewed(settings) };
+        let mut life = Life::new(&format!("{packing_pages}, codewords: {codewords}"), plan);
+        life.fill();
+        life.quietly(500);
+        life.loudly(16);
+        life.quietly(200);
+        life.end()
+    };
+    let drives = [
+        (1, false, Pacing::Incremental),
+        (2, false, Pacing::WholeBlock),
+        (1, true, Pacing::Incremental),
+        (2, true, Pacing::Incremental),
+    ];
+    Life::holds("gathered.txt", &drives.map(each));
+}
+
+#[test]
+fn policies_are_asked_and_told_like_this() {
+    let policies = [
+        ("caftl-online", "background = true"),
+        ("caftl-offline", ""),
+        ("block-separation", ""),
+        ("crc-compare", ""),
+        ("ses-host", ""),
+        ("ses-device", ""),
+    ];
+    let each = |policy: (&'static str, &'static str)| {
+        let subpages = if policy.0 == "caftl-offline" { 4 } else { 1 };
+        let settings = FtlSettings {
+            apart: true,
+            subpages,
+            packing_pages: 2,
+            gc_idle_blocks: 5,
+            ..durable(Durability::Journal)
+        };
+        let mix = Mix { merge: 40, ..ALL };
+        let sizes = (subpages > 1).then(|| sizes(60, 40));
+        let contents = 60;
+        let plan = Plan { policy: Some(policy), mix, sizes, contents, ..mixed(27, settings) };
+        let mut life = Life::new(policy.0, plan);
+        life.fill();
+        life.quietly(250);
+        life.loudly(12);
+        life.power_cut(false);
+        life.quietly(150);
+        life.end()
+    };
+    Life::holds("policies.txt", &policies.map(each));
+}
+
 #[test]
 fn codewords_lie_like_this() {
     let settings = FtlSettings {

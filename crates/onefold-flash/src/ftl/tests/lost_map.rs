@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use super::told::{Asked, Teller, Telling, Told};
+use super::told::{Asked, Table, Teller, Telling, Told};
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
 use crate::nand::{Faults, Identity, IdentityNand, PowerCut};
@@ -27,7 +27,7 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
     let inner = PowerCut::new(IdentityNand::new(geometry), Faults::default());
     let nand = Telling { inner, told: told.clone(), unreadable: BTreeSet::new() };
     let policy = || {
-        let table = PerfectTable::new(100, 1);
+        let table = Table::Perfect(PerfectTable::new(100, 1));
         Teller { table, told: told.clone(), apart_every: 0 }
     };
     let mut driver = Asked { told: told.clone(), wants: Cell::new(None) };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::dedup::{Look, Offline, Pair, Policy, Prepared, Verdict};
+use crate::dedup::{AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Verdict};
 use crate::ftl::Ftl;
 use crate::geometry::Geometry;
 use crate::nand::{
@@ -217,10 +217,27 @@ impl Driver for Asked {
     }
 }
 
-/// A policy that knows every page, tells what it hears, and wants some pages apart.
+/// A policy of the drive's, or one that knows every page.
+#[derive(Debug)]
+pub enum Table {
+    Perfect(PerfectTable),
+    Named(Box<AnyPolicy<Identities>>),
+}
+
+/// Calls the policy that there is.
+macro_rules! table {
+    ($self:ident.$call:ident($($argument:expr),*)) => {
+        match &mut $self.table {
+            Table::Perfect(table) => table.$call($($argument),*),
+            Table::Named(policy) => Policy::<Identity>::$call(&mut **policy, $($argument),*),
+        }
+    };
+}
+
+/// A policy that tells what it hears, and wants some pages apart.
 #[derive(Debug)]
 pub struct Teller {
-    pub table: PerfectTable,
+    pub table: Table,
     pub told: Told,
     /// Pages of these contents are wanted apart: every so manieth; 0 for none.
     pub apart_every: u64,
@@ -235,10 +252,10 @@ impl Policy<Identity> for Teller {
         look: &mut impl Look,
     ) -> Verdict {
         let wanted = self.apart_every > 0 && (page.0 as u64).is_multiple_of(self.apart_every);
-        match self.table.decide(lpn, page, prepared, look) {
-            Verdict::Program { tag, .. } => Verdict::Program { tag, apart: wanted },
-            Verdict::Verify { tag, candidate, .. } => {
-                Verdict::Verify { tag, candidate, apart: wanted }
+        match table!(self.decide(lpn, page, prepared, look)) {
+            Verdict::Program { tag, apart } => Verdict::Program { tag, apart: apart || wanted },
+            Verdict::Verify { tag, candidate, apart } => {
+                Verdict::Verify { tag, candidate, apart: apart || wanted }
             }
             shared @ Verdict::Share { .. } => shared,
         }
@@ -246,43 +263,62 @@ impl Policy<Identity> for Teller {
 
     fn stored(&mut self, ppn: u32, tag: u64) {
         self.told.say(&format!("stored{ppn}#{tag}"));
-        self.table.stored(ppn, tag);
+        table!(self.stored(ppn, tag));
     }
 
     fn recovered(&mut self, ppn: u32, tag: u64) {
         self.told.say(&format!("found{ppn}#{tag}"));
-        self.table.recovered(ppn, tag);
+        table!(self.recovered(ppn, tag));
     }
 
     fn moved(&mut self, from: u32, to: u32, tag: u64) {
         self.told.say(&format!("moved{from}>{to}#{tag}"));
-        self.table.moved(from, to, tag);
+        table!(self.moved(from, to, tag));
     }
 
     fn died(&mut self, ppn: u32) {
         self.told.say(&format!("died{ppn}"));
-        self.table.died(ppn);
+        table!(self.died(ppn));
     }
 
     fn compared(&mut self, candidate: u32, equal: bool) {
         self.told.say(&format!("compared{candidate}:{equal}"));
-        self.table.compared(candidate, equal);
+        table!(self.compared(candidate, equal));
     }
 
     fn next_offline(&mut self, look: &mut impl Look) -> Option<Offline> {
-        self.table.next_offline(look)
+        table!(self.next_offline(look))
     }
 
     fn scanned(&mut self, ppn: u32, page: &Identity, look: &mut impl Look) {
-        self.table.scanned(ppn, page, look);
+        self.told.say(&format!("scanned{ppn}"));
+        table!(self.scanned(ppn, page, look));
     }
 
     fn settled(&mut self, pair: Pair, merged: bool) {
         self.told.say(&format!("settled{}={}:{merged}", pair.duplicate, pair.original));
-        self.table.settled(pair, merged);
+        table!(self.settled(pair, merged));
+    }
+
+    fn prepare(
+        &mut self,
+        lpn: u32,
+        page: &Identity,
+        prepared: &mut Prepared,
+        look: &mut impl Look,
+    ) -> Option<Work> {
+        table!(self.prepare(lpn, page, prepared, look))
+    }
+
+    fn tag_read(&mut self, ppn: u32, tag: u64) {
+        self.told.say(&format!("tag{ppn}#{tag}"));
+        table!(self.tag_read(ppn, tag));
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
-        self.table.dram()
+        match &self.table {
+            Table::Perfect(table) => table.dram(),
+            Table::Named(policy) => Policy::<Identity>::dram(&**policy),
+        }
     }
 }
