@@ -2,13 +2,17 @@
 //! finds half filled.
 //! Room: onefold-flash.
 
+mod books;
 mod choice;
 mod format;
+mod known;
 mod life;
 mod limits;
 mod lives;
+mod lives_packed;
 mod lost_map;
 mod own;
+mod plan;
 mod state;
 mod told;
 mod waiting;
@@ -89,6 +93,7 @@ fn nothing_waits_for_which_no_block_would_be_left_when_the_power_goes() {
     for left in [1, 2] {
         let mut ftl = waits_then_runs_out(left);
         ftl.power_loss(&mut Untimed).expect("there is a block");
+        assert!(!ftl.space.is_emergency(), "that is over");
         let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
         assert_eq!(ftl.read(0, &mut Untimed).expect("readable"), Some(page), "{left}");
     }

@@ -1,0 +1,113 @@
+//! Records that are known from elsewhere when a drive is opened.
+//! Room: onefold-flash.
+
+use crate::dedup::NoDedup;
+use crate::ftl::journal::Record;
+use crate::ftl::{Durability, Ftl, FtlSettings};
+use crate::geometry::Geometry;
+use crate::nand::{Identity, IdentityNand};
+use crate::op::Untimed;
+use crate::testing::perfect::PerfectTable;
+use crate::testing::plane::plane;
+
+type Drive = Ftl<IdentityNand, NoDedup>;
+
+fn settings(durability: Durability) -> FtlSettings {
+    FtlSettings { logical_pages: 100, durability, ..FtlSettings::default() }
+}
+
+fn nand() -> IdentityNand {
+    IdentityNand::new(Geometry { page_bytes: 128, ..plane(64, 16) })
+}
+
+fn page(lpn: u32) -> Identity {
+    Identity::of_number(1 + u64::from(lpn))
+}
+
+/// A drive of which everything was written and flushed, and its newest sequence.
+fn written(durability: Durability) -> (Drive, u64) {
+    let mut ftl = Ftl::format(nand(), NoDedup, settings(durability)).expect("fits");
+    for lpn in 0..100 {
+        ftl.write(lpn, &page(lpn), &mut Untimed).expect("writes");
+    }
+    ftl.trim(99, &mut Untimed).expect("trims");
+    ftl.flush(&mut Untimed).expect("flushes");
+    let now = ftl.journal.now();
+    (ftl, now)
+}
+
+fn trimmed(ftl: &mut Drive) -> Vec<u32> {
+    (0..100).filter(|&lpn| ftl.read(lpn, &mut Untimed).expect("reads").is_none()).collect()
+}
+
+#[test]
+fn known_records_are_replayed_and_are_on_the_flash_then() {
+    let (ftl, now) = written(Durability::Journal);
+    // Fifteen records fill three pages of the journal, of six each.
+    let known: Vec<(u64, Record)> =
+        (0..15).map(|lpn| (now + 1 + u64::from(lpn), Record::Trim { lpn, count: 1 })).collect();
+    let opened = Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known);
+    let (mut ftl, report) = opened.expect("opens");
+    let gone: Vec<u32> = (0..15).chain([99]).collect();
+    assert_eq!(trimmed(&mut ftl), gone);
+    assert!(ftl.pending_records().is_empty());
+    assert!(ftl.journal.is_durable(now + 15) && ftl.journal.now() > now + 15);
+    assert!(report.replayed >= 15);
+    assert_eq!(ftl.counters().ops.of(crate::op::OpKind::Program, crate::op::Cause::Map), 3);
+    ftl.check_invariants();
+    // Whose pages died by them is erased after them.
+    let blocks = 0..ftl.geometry().blocks();
+    assert!(blocks.clone().all(|block| ftl.blocks().needs(block) == now + 15));
+    let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings(Durability::Journal))
+        .expect("opens without them");
+    assert_eq!(trimmed(&mut ftl), gone);
+}
+
+#[test]
+fn what_is_on_the_flash_already_is_not_replayed_again() {
+    let (mut ftl, stored) = written(Durability::Journal);
+    // The newest record is stored; what is as old as that is known to be.
+    let last = ftl.journal.now();
+    assert_eq!(last, stored);
+    ftl.write(3, &page(3), &mut Untimed).expect("writes");
+    let found = (1..=last).rev().find(|&seq| ftl.journal.is_durable(seq)).expect("the trim");
+    let known: Vec<(u64, Record)> =
+        [found - 1, found].map(|seq| (seq, Record::Trim { lpn: 5, count: 1 })).to_vec();
+    let (mut ftl, _) =
+        Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)
+            .expect("opens");
+    assert_eq!(trimmed(&mut ftl), [99]);
+}
+
+#[test]
+fn a_drive_without_journal_takes_no_records() {
+    let (ftl, now) = written(Durability::NoJournal);
+    let known = [(now + 1, Record::Trim { lpn: 5, count: 1 })];
+    let settings = settings(Durability::NoJournal);
+    let (mut ftl, _) = Ftl::open_with(ftl.into_nand(), NoDedup, settings, &known).expect("opens");
+    // The trim was lost with the power, as there is no journal.
+    assert!(ftl.read(5, &mut Untimed).expect("reads").is_some());
+    assert!(ftl.pending_records().is_empty());
+}
+
+/// What a drive that was killed knew, and its file remembers.
+#[test]
+fn pending_records_bring_back_who_shares() {
+    let settings = settings(Durability::Journal);
+    let table = || PerfectTable::new(100, 1);
+    let mut ftl = Ftl::format(nand(), table(), settings).expect("fits");
+    for lpn in 0..40 {
+        ftl.write(lpn, &page(lpn), &mut Untimed).expect("writes");
+    }
+    ftl.flush(&mut Untimed).expect("flushes");
+    ftl.write(60, &page(7), &mut Untimed).expect("writes");
+    ftl.trim(8, &mut Untimed).expect("trims");
+    let known = ftl.pending_records().to_vec();
+    assert_eq!(known.len(), 3, "two who share, and a trim");
+    let (mut ftl, _) = Ftl::open_with(ftl.into_nand(), table(), settings, &known).expect("opens");
+    assert_eq!(ftl.locate(60), ftl.locate(7));
+    for (lpn, held) in [(7, Some(page(7))), (60, Some(page(7))), (8, None), (9, Some(page(9)))] {
+        assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), held, "page {lpn}");
+    }
+    ftl.check_invariants();
+}
