@@ -555,22 +555,15 @@ impl Inner {
         }
     }
 
-    /// What single blocks of a volume hold; nothing where its map is damaged, or if it is gone.
-    pub fn pick(
-        &self,
-        volume: u32,
-        blocks: &[Lba],
-        out: &mut Vec<MapEntry>,
-    ) -> Result<(), PoolError> {
+    /// What single blocks of a volume hold; nothing where its map cannot be read, or if it is gone.
+    pub fn pick(&self, volume: u32, blocks: &[Lba], out: &mut Vec<MapEntry>) {
         out.clear();
         while out.len() < blocks.len() {
             let rest = &blocks[out.len()..];
-            if let Err(error) = self.map.pick(volume, rest, out) {
-                nothing_there(error)?;
+            if self.map.pick(volume, rest, out).is_err() {
                 out.push(MapEntry::Hole);
             }
         }
-        Ok(())
     }
 
     /// Ask the owners of a victim's records whether they still refer to them, and hold those that
@@ -585,7 +578,7 @@ impl Inner {
             let entries = || of_one.iter().filter(|entry| entry.owner.lba.get() < end);
             blocks.clear();
             blocks.extend(entries().map(|entry| entry.owner.lba));
-            self.pick(volume.number, &blocks, &mut now)?;
+            self.pick(volume.number, &blocks, &mut now);
             let shares_nothing = volume.parent.load(Ordering::Acquire) == 0;
             for (entry, now) in entries().zip(&now) {
                 let pba = Pba { container: id, location: entry.location };
@@ -634,7 +627,7 @@ impl Inner {
         assert!(!volume.is_snapshot, "pages of snapshots never change");
         // Map pages are read now, so that the commit need not wait for the media.
         let blocks: Vec<Lba> = batch.iter().map(|reference| Lba::new(reference.lba)).collect();
-        self.pick(volume.number, &blocks, &mut Vec::with_capacity(batch.len()))?;
+        self.pick(volume.number, &blocks, &mut Vec::with_capacity(batch.len()));
         let (sealed, bytes) = match self.commit_moves(&volume, batch, records) {
             Err(error) if error.is_no_space() => {
                 // A checkpoint frees map pages and what is dead by now.
@@ -704,12 +697,6 @@ impl Inner {
         }
         Ok(false)
     }
-}
-
-/// Nothing is moved for a volume that was deleted meanwhile, or where its map is damaged.
-pub fn nothing_there(error: PoolError) -> Result<(), PoolError> {
-    let nothing = matches!(error, PoolError::VolumeDeleted) || error.is_unreadable();
-    if nothing { Ok(()) } else { Err(error) }
 }
 
 /// The first references of one volume, as many as move at once.

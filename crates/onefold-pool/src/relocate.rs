@@ -144,7 +144,7 @@ impl Inner {
         }
         let blocks: Vec<Lba> = references.iter().map(|reference| Lba::new(reference.lba)).collect();
         let mut now = Vec::with_capacity(references.len());
-        self.pick(volume.number, &blocks, &mut now)?;
+        self.pick(volume.number, &blocks, &mut now);
         let pairs = references.iter().zip(&now);
         let still = pairs.filter(|(reference, now)| **now == MapEntry::Stored(reference.pba));
         let holding: Vec<Reference> = still.map(|(reference, _)| *reference).collect();

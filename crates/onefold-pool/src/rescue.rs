@@ -368,10 +368,14 @@ fn follow(
             let (number, blocks) = reach(&change);
             if !follow {
                 *left_out.entry(number).or_default() += blocks;
-            } else if redo(inner, number, &change)? {
+                continue;
+            }
+            let done = redo(inner, number, &change)?;
+            if done > 0 {
                 seen(&change, gap);
-            } else {
-                *strangers.entry(number).or_default() += blocks;
+            }
+            if done < blocks {
+                *strangers.entry(number).or_default() += blocks - done;
             }
         }
     }
@@ -407,25 +411,26 @@ fn reach(change: &Change) -> (u32, u64) {
     }
 }
 
-/// Repeat a map change in memory; false if the volume has no such blocks.
-fn redo(inner: &Inner, number: u32, change: &Change) -> Result<bool, PoolError> {
-    let Some(volume) = inner.volume_by_number(number) else { return Ok(false) };
+/// Repeat a map change in memory as far as the volume reaches; of how many blocks that was. What is
+/// past its end would be there if it grew.
+fn redo(inner: &Inner, number: u32, change: &Change) -> Result<u64, PoolError> {
+    let Some(volume) = inner.volume_by_number(number) else { return Ok(0) };
     let (Change::Run { first, .. } | Change::Fill { first, .. }) = change;
-    if first.get().saturating_add(reach(change).1) > inner.map.blocks_max(number)? {
-        return Ok(false);
-    }
+    let end = volume.blocks(inner.chunk_bytes()).min(inner.map.blocks_max(number)?);
+    let within = end.saturating_sub(first.get()).min(reach(change).1);
     let (mut gained, mut lost) = (0, 0);
     let mut on_old = |old: crate::pba::MapEntry| lost += u64::from(old.pba().is_some());
     match change {
         Change::Run { entries, .. } => {
+            let entries = &entries[..within as usize];
             gained = entries.iter().filter(|entry| entry.pba().is_some()).count() as u64;
             inner.map.set_over_damage(number, *first, entries, &mut on_old)?;
         }
-        Change::Fill { count, entry, .. } => {
-            inner.map.fill_over_damage(number, *first, *count, *entry, &mut on_old)?;
+        Change::Fill { entry, .. } => {
+            inner.map.fill_over_damage(number, *first, within, *entry, &mut on_old)?;
         }
     }
     let mapped = volume.mapped_chunks.load(Ordering::Relaxed) + gained;
     volume.mapped_chunks.store(mapped.saturating_sub(lost), Ordering::Relaxed);
-    Ok(true)
+    Ok(within)
 }

@@ -334,13 +334,13 @@ impl Inner {
         let blocks: Vec<Lba> = references.iter().map(|reference| Lba::new(reference.lba)).collect();
         let mut now = Vec::with_capacity(references.len());
         // Map pages are read now, so that the commit need not wait for the media.
-        self.pick(volume.number, &blocks, &mut now)?;
+        self.pick(volume.number, &blocks, &mut now);
         let mut engine = self.engine_with(&needs)?;
         let engine = &mut *engine;
         if volume.deleting.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.pick(volume.number, &blocks, &mut now)?;
+        self.pick(volume.number, &blocks, &mut now);
         let mut entries: Vec<Option<MapEntry>> = Vec::with_capacity(references.len());
         for (reference, now) in references.iter().zip(&now) {
             let first = twins.first_of(reference.pba);

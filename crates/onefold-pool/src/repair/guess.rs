@@ -1,7 +1,8 @@
 //! A checkpoint for a pool that has lost both: what containers say of themselves.
 //! Room: onefold-pool.
-//! In: the containers, and what a key is to be if the former one is lost. Out: a checkpoint with a
-//! volume for each owner that a directory names, in which every block is lost so far.
+//! In: the containers, the journal, and what a key is to be if the former one is lost. Out: a
+//! checkpoint with a volume for each that a directory names as an owner, or the journal as changed,
+//! in which every block is lost so far.
 //! Cost: reads the directories of all containers.
 
 use std::collections::BTreeMap;
@@ -13,10 +14,11 @@ use super::containers::remnants;
 use crate::container::directories;
 use crate::engine::Files;
 use crate::error::PoolError;
-use crate::format::container::{self, DirectoryEntry, HEADER_BYTES, Owner};
+use crate::format::container::{self, DirectoryEntry, HEADER_BYTES};
+use crate::format::frame::Change;
 use crate::format::record;
 use crate::format::superblock::{Features, KIND_VOLUME, LOST_BLOCKS, Superblock, VolumeRecord};
-use crate::journal;
+use crate::journal::{self, FoundFrame};
 use crate::map::{PageRef, VOLUME_NUMBER_MAX, height_for};
 use crate::pba::{CONTAINER_BYTES_MAX, Pba, RAW_HOLE, RAW_LOST};
 use crate::settings::{PoolIdentity, PoolSettings};
@@ -27,16 +29,31 @@ const SAMPLED_MAX: usize = 16;
 /// Records of each of these.
 const RECORDS_SAMPLED_MAX: usize = 64;
 
-/// Owners that directories name, with one past the last block of each.
+/// Owners that directories or the journal name, with one past the last block of each.
 pub type Owners = BTreeMap<u32, u64>;
 
 /// Note the owners of these records.
 pub fn note_owners(owners: &mut Owners, entries: impl IntoIterator<Item = DirectoryEntry>) {
     for entry in entries {
-        let Owner { volume, lba } = entry.owner;
-        if volume != 0 && volume <= VOLUME_NUMBER_MAX && lba.get() < BLOCKS_MAX {
-            let end = owners.entry(volume).or_default();
-            *end = (*end).max(lba.get() + 1);
+        note(owners, entry.owner.volume, entry.owner.lba.get());
+    }
+}
+
+fn note(owners: &mut Owners, volume: u32, block: u64) {
+    if volume != 0 && volume <= VOLUME_NUMBER_MAX && block < BLOCKS_MAX {
+        let end = owners.entry(volume).or_default();
+        *end = (*end).max(block + 1);
+    }
+}
+
+/// Note where these frames of the journal say that something is stored.
+fn note_changes(owners: &mut Owners, media: &dyn Media, frames: &[FoundFrame]) {
+    for frame in frames {
+        for change in journal::changes_at(media, frame.at).unwrap_or_default() {
+            let Change::Run { volume, first, entries } = change else { continue };
+            if let Some(last) = entries.iter().rposition(|entry| entry.pba().is_some()) {
+                note(owners, volume, first.get().saturating_add(last as u64));
+            }
         }
     }
 }
@@ -100,7 +117,11 @@ pub fn superblock(
             samples.push((id, entries));
         }
     }
-    sequence = sequence.max(journal_epoch(&*files.journal)).max(1);
+    let journal = &*files.journal;
+    let frames = journal::good_frames(journal, sequence).unwrap_or_default();
+    sequence = frames.last().map_or(sequence, |frame| frame.epoch);
+    let newest = frames.partition_point(|frame| frame.epoch < sequence);
+    note_changes(&mut owners, journal, &frames[newest..]);
     let learnt = learn(store, &samples, fresh.key)?;
     let smallest = u64::from(PoolSettings::CONTAINER_BYTES_MIN);
     let container_bytes = longest.next_power_of_two().max(smallest) as u32;
@@ -149,12 +170,6 @@ fn uuid(store: &dyn ContainerStore, ids: &[ContainerId]) -> Result<[u8; 16], Poo
                        pool it belongs: there is nothing to repair from";
         PoolError::corrupt("super.0 and super.1", 0, problem)
     })
-}
-
-/// The epoch of the journal, 0 if it does not say.
-fn journal_epoch(media: &dyn Media) -> u64 {
-    let frames = journal::good_frames(media, 0).unwrap_or_default();
-    frames.last().map_or(0, |frame| frame.epoch)
 }
 
 /// What records say of how they were stored.

@@ -215,10 +215,12 @@ impl Planner {
         let mut left = rescue::left_files(folder)?;
         let mut found = RescueReport::default();
         let store = rescue::left_containers(folder, &mut found)?;
+        let mut is_guessed = false;
         let base = match rescue::newest_super(&left.supers, &mut found) {
             Ok(base) => base,
             Err(error) if error.is_corruption() => {
                 let base = guess::superblock(&left, &*store, fresh)?;
+                is_guessed = true;
                 report.uncertain.push(
                     "both checkpoints are lost: names, sizes and snapshots of volumes, and blocks \
                      that shared what was written for another; volumes are made from what \
@@ -244,7 +246,8 @@ impl Planner {
         let hurt = hurt || base.features.may_only_read & LOST_BLOCKS != 0;
         let mut explained = Explained::default();
         rescue::follow_journal(&inner, RescuePoint::Newest, &mut found, &mut |change, gap| {
-            explained.note(change, gap);
+            // All that came before a checkpoint that was made up is missing.
+            explained.note(change, gap || is_guessed);
         })?;
         report.uncertain.append(&mut found.missing);
         let uncertain = !report.uncertain.is_empty();

@@ -78,7 +78,7 @@ fn dose() -> u64 {
 }
 
 /// All files with their bytes.
-fn files(folder: &SimFolder) -> BTreeMap<String, Vec<u8>> {
+pub fn files(folder: &SimFolder) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for inside in ["", "containers/", "fingerprints/"] {
         let at: Arc<dyn Folder> = match inside.strip_suffix('/') {

@@ -330,3 +330,53 @@ fn extents_stop_before_damage_and_go_on_after_it() {
     let after = volume.block_status(2 * leaf, size - 2 * leaf).unwrap();
     assert_eq!(after.iter().map(|e| e.len_bytes).sum::<u64>(), size - 2 * leaf);
 }
+
+#[test]
+fn a_folder_of_containers_that_is_missing_is_named_and_what_needs_none_is_read() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(4096, &content(1, 4096), false).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let containers = folder.existing_subfolder("containers").unwrap();
+    for name in containers.list().unwrap() {
+        containers.remove(&name).unwrap();
+    }
+    folder.remove_subfolder("containers").unwrap();
+    for point in POINTS {
+        let (pool, report) = rescue(&folder, point).unwrap();
+        assert_eq!(report.damage, ["the folder 'containers' is missing"]);
+        let gone = "1 of the 1 containers of checkpoint 4 are gone (container 1 the first): blocks \
+                    in them cannot be read";
+        assert_eq!(report.missing, [gone]);
+        let volume = pool.volume("main").unwrap();
+        let mut found = vec![1; 4096];
+        volume.read_at(0, &mut found).unwrap();
+        assert!(found == vec![0; 4096]);
+        volume.read_at(4096, &mut found).unwrap_err();
+    }
+}
+
+#[test]
+fn a_folder_where_a_file_is_to_be_is_as_if_nothing_were_there() {
+    let (simulated, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(4096, &content(1, 4096), false).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    for (name, bytes) in crate::repair::files(&simulated) {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    for name in ["journal", "map"] {
+        let path = root.join(name);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let (pool, report) = Pool::rescue_at(root, options().budgets, RescuePoint::Newest).unwrap();
+        assert!(report.damage.iter().any(|damage| damage.contains(name)), "{report:#?}");
+        assert_eq!(pool.volume("main").unwrap().size_bytes(), 1 << 20);
+    }
+}

@@ -1,9 +1,10 @@
 //! A scrub reads every record, names the blocks that damage hits, and can go on where it stopped.
 
 use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
-use onefold_pool::{Pool, Scrubbed, Scrubber};
+use onefold_content::Compression;
+use onefold_pool::{Pool, PoolSettings, Scrubbed, Scrubber};
 
-use crate::support::{content, new_pool, read_only, small};
+use crate::support::{content, new_pool, options, read_only, small};
 
 const CHUNKS: u64 = 600;
 
@@ -148,4 +149,97 @@ fn what_is_written_meanwhile_is_no_damage() {
         }
     }
     assert!(read > 20, "only {read} containers were read");
+}
+
+/// A pool whose records are as long as each other, and its only container.
+fn raw_pool(fill: impl FnOnce(&Pool)) -> (SimFolder, &'static str) {
+    let (folder, pool) = new_pool(&PoolSettings { compression: Compression::None, ..small() });
+    fill(&pool);
+    pool.close().unwrap();
+    (folder, "containers/00000001.container")
+}
+
+/// Byte 9 of a record.
+const fn in_record(number: u64) -> u64 {
+    48 + number * 4112 + 9
+}
+
+#[test]
+fn twenty_problems_are_named_and_all_are_counted() {
+    for bad in [19, 20, 21, 30] {
+        let (folder, container) = raw_pool(|pool| {
+            let volume = pool.create_volume("main", ByteSize(40 * 4096)).unwrap();
+            for block in 0..40 {
+                volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+            }
+        });
+        for record in 0..bad {
+            folder.flip_bit(container, in_record(record), 1).unwrap();
+        }
+        let found = scrub(&Pool::open(&folder, &read_only()).unwrap());
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((found.problems_total, found.records), (bad, 40));
+        assert_eq!(found.problems.len() as u64, bad.min(20));
+        assert!(found.problems[1].starts_with("corrupt container 1 at byte 4160: checksum is "));
+        let [range] = &found.blocks[..] else { panic!("{found:?}") };
+        assert_eq!((range.first.get(), range.count, found.blocks_total), (0, bad, bad));
+    }
+}
+
+#[test]
+fn a_thousand_ranges_are_named_and_all_blocks_are_counted() {
+    // The damaged record is at every other block, and at the last one before a gap twice.
+    let (folder, container) = raw_pool(|pool| {
+        for (name, blocks) in [("main", 1998), ("more", 8)] {
+            let volume = pool.create_volume(name, ByteSize(blocks * 4096)).unwrap();
+            for block in 0..blocks {
+                let seed = u64::from(block % 2 == 1 && block != 3);
+                volume.write_at(block * 4096, &content(seed, 4096), false).unwrap();
+            }
+        }
+    });
+    folder.flip_bit(container, in_record(0), 1).unwrap();
+    let found = scrub(&Pool::open(&folder, &read_only()).unwrap());
+    let [found] = &found[..] else { panic!("{found:?}") };
+    let blocks = |name: &str| {
+        let of = found.blocks.iter().filter(|range| range.volume == name);
+        of.map(|range| (range.first.get(), range.count)).collect::<Vec<_>>()
+    };
+    assert_eq!(found.blocks_total, 1000 + 5);
+    assert_eq!(blocks("main")[..3], [(0, 1), (2, 3), (6, 1)]);
+    assert_eq!(blocks("main").len(), 998);
+    // What is next to a range that is named is told of with it, whatever the number.
+    assert_eq!(blocks("more"), [(0, 1), (2, 3)]);
+    assert_eq!(found.blocks.len(), 1000);
+}
+
+#[test]
+fn neighbours_of_two_volumes_are_two_ranges_and_what_is_being_deleted_is_none() {
+    let (folder, container) = raw_pool(|pool| {
+        for name in ["a", "b", "c"] {
+            let volume = pool.create_volume(name, ByteSize(4 * 4096)).unwrap();
+            // The last block of each, and the first.
+            for block in [0, 3] {
+                volume.write_at(block * 4096, &content(7, 4096), false).unwrap();
+            }
+        }
+        pool.snapshot("c@gone", 1, false).unwrap();
+        pool.snapshot("c@kept", 2, false).unwrap();
+    });
+    folder.flip_bit(container, in_record(0), 1).unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let named = |pool: &Pool| {
+        let found = scrub(pool);
+        let [found] = &found[..] else { panic!("{found:?}") };
+        let of = |range: &onefold_pool::DamagedBlocks| {
+            format!("{} {}+{}", range.volume, range.first.get(), range.count)
+        };
+        let named: Vec<String> = found.blocks.iter().map(of).collect();
+        (named.join(" "), found.blocks_total)
+    };
+    let all = "a 0+1 a 3+1 b 0+1 b 3+1 c 0+1 c 3+1 c@gone 0+1 c@gone 3+1 c@kept 0+1 c@kept 3+1";
+    assert_eq!(named(&pool), (all.to_owned(), 10));
+    pool.delete_snapshot("c@gone").unwrap();
+    let left = all.replace(" c@gone 0+1 c@gone 3+1", "");
+    assert_eq!(named(&pool), (left, 8));
 }

@@ -395,3 +395,28 @@ fn power_cuts_leave_the_base_or_what_was_received() {
     }
     panic!("it takes more operations than that");
 }
+
+#[test]
+fn who_asks_for_the_stream_of_what_is_no_snapshot_is_told_what_it_is() {
+    let (_folder, pool) = new_pool(&small());
+    drop(pool.create_volume("main", ByteSize(8 * CHUNK)).unwrap());
+    pool.snapshot("main@a", 1, false).unwrap();
+    let asked = |name: &str, base: Option<&str>| {
+        let header = pool.stream_header(name, base, &mut Vec::new()).map(drop).unwrap_err();
+        let frame = pool.stream_frame(name, base, 0, &mut Vec::new()).unwrap_err();
+        assert_eq!(header.to_string(), frame.to_string());
+        frame
+    };
+    for (name, base) in [("main", None), ("main@a", Some("main"))] {
+        let error = asked(name, base);
+        assert!(matches!(&error, PoolError::NoSnapshotNamed(name) if name == "main"), "{error}");
+    }
+    // What is not there at all is named beside what is.
+    for (name, base) in [("other", None), ("main@a", Some("other"))] {
+        let error = asked(name, base);
+        let PoolError::NoVolume { name, known } = &error else { panic!("{error}") };
+        assert_eq!((name.as_str(), known.as_str()), ("other", "main"));
+    }
+    let error = asked("main@a", Some("main@a"));
+    assert!(error.to_string().contains("cannot be its own base"), "{error}");
+}

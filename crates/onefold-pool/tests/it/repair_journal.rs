@@ -1,0 +1,90 @@
+//! What the journal alone knows when a repair has an older checkpoint than it, or none.
+
+use onefold_block::{BlockDevice as _, ByteSize, Folder as _};
+use onefold_pool::Pool;
+use onefold_pool::format::superblock::Superblock;
+
+use crate::repair::{files, repair};
+use crate::support::{assert_sound, content, new_pool, options, small};
+
+const BLOCKS: u64 = 1100;
+
+/// All bytes of a volume, as far as it was and as far again.
+fn grown(pool: &Pool, name: &str) -> Vec<u8> {
+    let size = pool.volume(name).unwrap().size_bytes();
+    pool.resize_volume(name, ByteSize(2 * size), false).unwrap();
+    let mut bytes = vec![1; 2 * size as usize];
+    pool.volume(name).unwrap().read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn what_was_written_past_the_end_of_an_older_checkpoint_is_named_and_not_there_when_it_grows() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(4 * 4096)).unwrap();
+    volume.write_at(0, &content(1, 4 * 4096), false).unwrap();
+    pool.checkpoint().unwrap();
+    pool.resize_volume("main", ByteSize(8 * 4096), false).unwrap();
+    // From before the old end to past it: written, and zeroes.
+    volume.write_at(3 * 4096, &content(2, 3 * 4096), true).unwrap();
+    volume.trim(2 * 4096, 4096, true).unwrap();
+    volume.trim(3 * 4096, 2 * 4096, true).unwrap();
+    drop((volume, pool));
+    let supers = ["super.0", "super.1"].map(|name| Superblock::decode(name, &files(&folder)[name]));
+    let [even, odd] = supers.map(|found| found.unwrap().sequence);
+    folder.remove(if even > odd { "super.0" } else { "super.1" }).unwrap();
+    let report = repair(&folder).unwrap();
+    let named: Vec<&String> =
+        report.uncertain.iter().filter(|what| what.contains("has no such blocks")).collect();
+    let [named] = named[..] else { panic!("{report:#?}") };
+    assert!(named.starts_with("3 changes to blocks of volume 'main' in the journal"), "{named}");
+    assert_sound(&folder, "repaired");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let expected = [&content(1, 2 * 4096)[..], &vec![0; 6 * 4096]].concat();
+    assert!(grown(&pool, "main") == expected);
+}
+
+#[test]
+fn what_only_the_journal_says_comes_back_without_any_checkpoint() {
+    let (folder, mut pool) = new_pool(&small());
+    for (name, blocks, seed) in [("a", 0..40, 0), ("b", 3..9, 100)] {
+        let volume = pool.create_volume(name, ByteSize(BLOCKS * 4096)).unwrap();
+        for block in blocks {
+            volume.write_at(block * 4096, &content(seed + block, 4096), true).unwrap();
+        }
+        // That a block is given up does not say how long the volume is, but it stays given up.
+        for gone in [5, 100] {
+            volume.trim(gone * 4096, 4096, true).unwrap();
+        }
+        drop(volume);
+        if name == "a" {
+            pool.close().unwrap();
+            pool = Pool::open(&folder, &options()).unwrap();
+        }
+    }
+    // The second container has no directory yet: nothing else says whose its records are.
+    drop(pool);
+    for name in ["super.0", "super.1"] {
+        folder.flip_bit(name, 50, 1).unwrap();
+    }
+    let report = repair(&folder).unwrap();
+    assert_sound(&folder, "repaired");
+    let stray = Some(("lost-and-found".to_owned(), 1));
+    assert_eq!(report.lost_and_found, stray, "what was given up: {:?}", report.uncertain);
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volumes = pool.volumes();
+    let sizes = volumes.iter().map(|volume| (volume.name(), volume.size_bytes() / 4096));
+    let expected = [("recovered-1", 40), ("recovered-2", 9), ("lost-and-found", 1)];
+    assert!(sizes.eq(expected.map(|(name, blocks)| (name.to_owned(), blocks))));
+    let mut found = vec![0; 4096];
+    for (volume, (seed, from)) in volumes.iter().zip([(0, 0), (100, 3)]) {
+        for block in 0..volume.size_bytes() / 4096 {
+            let read = volume.read_at(block * 4096, &mut found);
+            assert_eq!(read.is_ok(), block >= from, "block {block} was written, or is lost");
+            // What was given up before the last checkpoint nobody knows.
+            let is_gone = block == 5 && seed > 0;
+            let is = if is_gone { vec![0; 4096] } else { content(seed + block, 4096) };
+            assert!(read.is_err() || found == is, "block {block}");
+        }
+    }
+}
