@@ -3,7 +3,7 @@
 //! `ONEFOLD_UPDATE=1` writes these files anew.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use onefold_block::{BlockDevice as _, ByteSize, CrashMode, Folder, SimFolder, ZeroOptions};
 use onefold_content::Compression;
@@ -13,21 +13,21 @@ use crate::operations::hash;
 use crate::repair::{files, repair};
 use crate::support::{IDENTITY, assert_golden, assert_sound, content, options, read_only, small};
 
-const CHUNK: u64 = 4096;
+pub const CHUNK: u64 = 4096;
 const BLOCKS: u64 = 16;
 /// Of a container: its header, and each record of a block that is stored as it is.
-const HEADER: u64 = 48;
-const RECORD: u64 = 4112;
+pub const HEADER: u64 = 48;
+pub const RECORD: u64 = 4112;
 /// Of its directory: each entry, and what ends it.
 const ENTRY: u64 = 44;
 const FOOTER: u64 = 32;
 
-fn write(volume: &Volume, block: u64, seed: u64) {
+pub fn write(volume: &Volume, block: u64, seed: u64) {
     volume.write_at(block * CHUNK, &content(seed, CHUNK as usize), false).unwrap();
 }
 
 /// Stopped cleanly, or left as it was after the last flush.
-fn life(clean: bool) -> SimFolder {
+pub fn life(clean: bool) -> SimFolder {
     let folder = SimFolder::new();
     let settings = PoolSettings { compression: Compression::None, ..small() };
     Pool::create(&folder, &settings, IDENTITY).unwrap();
@@ -65,8 +65,14 @@ fn life(clean: bool) -> SimFolder {
     folder
 }
 
-/// What each block holds: the letter of its seed, a point for zeroes, and `!` for an error. Of long
-/// volumes the first blocks, and those from 598 on.
+/// What blocks hold, and its letter.
+static LETTERS: LazyLock<Vec<(Vec<u8>, char)>> = LazyLock::new(|| {
+    let of = |letter: char| (content(letter as u64 - 'a' as u64 + 1, CHUNK as usize), letter);
+    ('a'..='z').map(of).collect()
+});
+
+/// What each block holds: the letter of its seed, a point for zeroes, and `!` for an error; how many
+/// there are that are alike.
 fn held(pool: &Pool) -> String {
     let mut names: Vec<String> = pool.volumes().iter().map(Volume::name).collect();
     names.extend(pool.snapshots(None).unwrap().into_iter().map(|snapshot| snapshot.name));
@@ -74,18 +80,27 @@ fn held(pool: &Pool) -> String {
     for name in names {
         let volume = pool.volume(&name).unwrap();
         let size = volume.size_bytes();
-        let (mut letters, mut bytes) = (String::new(), vec![0; CHUNK as usize]);
-        for block in (0..size.div_ceil(CHUNK)).filter(|block| !(16..598).contains(block)).take(20) {
-            letters.push(match volume.read_at(block * CHUNK, &mut bytes) {
+        let (mut runs, mut bytes) = (Vec::<(char, u64)>::new(), vec![0; CHUNK as usize]);
+        for block in 0..size.div_ceil(CHUNK) {
+            let letter = match volume.read_at(block * CHUNK, &mut bytes) {
                 Err(_) => '!',
                 Ok(()) if bytes.iter().all(|&byte| byte == 0) => '.',
                 Ok(()) => {
-                    let is = |seed: &u64| content(*seed, CHUNK as usize) == bytes;
-                    (1..=13).find(is).map_or('?', |seed| char::from(b'a' + seed as u8 - 1))
+                    LETTERS.iter().find(|(is, _)| *is == bytes).map_or('?', |(_, letter)| *letter)
                 }
-            });
+            };
+            match runs.last_mut() {
+                Some((last, count)) if *last == letter => *count += 1,
+                _ => runs.push((letter, 1)),
+            }
         }
-        write!(told, " {name} {}K {letters}", size >> 10).unwrap();
+        write!(told, " {name} {}K ", size >> 10).unwrap();
+        for (letter, count) in runs {
+            told.push(letter);
+            if count > 1 {
+                write!(told, "{count}").unwrap();
+            }
+        }
     }
     let status = pool.status().unwrap();
     let mapped: Vec<u64> =
@@ -93,7 +108,7 @@ fn held(pool: &Pool) -> String {
     format!("{told} {mapped:?}")
 }
 
-fn copied(folder: &SimFolder) -> SimFolder {
+pub fn copied(folder: &SimFolder) -> SimFolder {
     folder.after_crash(1, CrashMode::KeepEverything)
 }
 
@@ -186,7 +201,7 @@ fn repaired(folder: &SimFolder) -> String {
     writeln!(told, "{:?}, {bytes} bytes, {pages} pages", report.lost_and_found).unwrap();
     let after = files(&folder);
     let mut sum = Vec::new();
-    for (name, bytes) in &after {
+    for (name, bytes) in after.iter().filter(|(name, _)| !name.starts_with("generation")) {
         sum.extend_from_slice(name.as_bytes());
         sum.extend_from_slice(bytes);
     }
@@ -207,12 +222,11 @@ fn repaired(folder: &SimFolder) -> String {
 }
 
 /// What comes of each harm, where that is not what came of nothing.
-fn tell(clean: bool, harms: &[(String, Harm)]) -> String {
-    let whole = life(clean);
-    let mut told = [checked(&whole), scrubbed(&whole), rescued(&whole)].concat();
+pub fn tell(whole: &SimFolder, harms: &[(String, Harm)]) -> String {
+    let mut told = [checked(whole), scrubbed(whole), rescued(whole)].concat();
     told.insert_str(0, "# nothing\n\n");
     for (what, harm) in harms {
-        let folder = copied(&whole);
+        let folder = copied(whole);
         harm(&folder);
         let folder = copied(&folder);
         writeln!(told, "\n# {what}\n").unwrap();
@@ -224,25 +238,25 @@ fn tell(clean: bool, harms: &[(String, Harm)]) -> String {
     told
 }
 
-type Harm = Arc<dyn Fn(&SimFolder)>;
+pub type Harm = Arc<dyn Fn(&SimFolder)>;
 
-fn harm(what: impl Into<String>, harm: impl Fn(&SimFolder) + 'static) -> (String, Harm) {
+pub fn harm(what: impl Into<String>, harm: impl Fn(&SimFolder) + 'static) -> (String, Harm) {
     (what.into(), Arc::new(harm))
 }
 
-fn flip(name: impl Into<String>, at: u64) -> (String, Harm) {
+pub fn flip(name: impl Into<String>, at: u64) -> (String, Harm) {
     let name = name.into();
     harm(format!("{name}: byte {at}"), move |folder| folder.flip_bit(&name, at, 3).unwrap())
 }
 
-fn remove(name: &'static str) -> (String, Harm) {
+pub fn remove(name: &'static str) -> (String, Harm) {
     harm(format!("no {name}"), move |folder| match name.split_once('/') {
         Some((inside, name)) => folder.existing_subfolder(inside).unwrap().remove(name).unwrap(),
         None => folder.remove(name).unwrap(),
     })
 }
 
-fn cut(name: impl Into<String>, len: u64) -> (String, Harm) {
+pub fn cut(name: impl Into<String>, len: u64) -> (String, Harm) {
     let name = name.into();
     harm(format!("{name}: cut to {len}"), move |folder| folder.truncate(&name, len).unwrap())
 }
@@ -261,7 +275,7 @@ fn edit(what: &str, name: &'static str, edit: impl Fn(&mut Vec<u8>) + 'static) -
     })
 }
 
-const FIRST: &str = "containers/00000001.container";
+pub const FIRST: &str = "containers/00000001.container";
 const SECOND: &str = "containers/00000002.container";
 
 /// Another pool's header, whole in itself.
@@ -413,31 +427,31 @@ fn two_of() -> Vec<(String, Harm)> {
 
 #[test]
 fn whatever_is_damaged_of_a_container_comes_to_what_it_did() {
-    assert_golden("harmed_containers.txt", &tell(true, &to_containers()));
+    assert_golden("harmed_containers.txt", &tell(&life(true), &to_containers()));
 }
 
 #[test]
 fn whatever_is_damaged_of_a_container_that_was_left_comes_to_what_it_did() {
-    assert_golden("harmed_left.txt", &tell(false, &to_the_second_container()));
+    assert_golden("harmed_left.txt", &tell(&life(false), &to_the_second_container()));
 }
 
 #[test]
 fn whatever_is_damaged_of_checkpoints_comes_to_what_it_did() {
-    let told = [true, false].map(|clean| tell(clean, &to_checkpoints()));
+    let told = [true, false].map(|clean| tell(&life(clean), &to_checkpoints()));
     assert_golden("harmed_checkpoints.txt", &told.join("\n"));
 }
 
 #[test]
 fn whatever_is_damaged_of_the_map_comes_to_what_it_did() {
-    assert_golden("harmed_map.txt", &tell(false, &to_map_and_journal()));
+    assert_golden("harmed_map.txt", &tell(&life(false), &to_map_and_journal()));
 }
 
 #[test]
 fn whatever_is_damaged_of_the_journal_comes_to_what_it_did() {
-    assert_golden("harmed_journal.txt", &tell(false, &to_the_journal()));
+    assert_golden("harmed_journal.txt", &tell(&life(false), &to_the_journal()));
 }
 
 #[test]
 fn whichever_two_things_are_damaged_come_to_what_they_did() {
-    assert_golden("harmed_twice.txt", &tell(false, &two_of()));
+    assert_golden("harmed_twice.txt", &tell(&life(false), &two_of()));
 }

@@ -21,6 +21,7 @@ mod faults;
 mod given_up;
 mod handover;
 mod harmed;
+mod harmed_wide;
 mod hooks;
 mod index_memory;
 mod left_behind;
