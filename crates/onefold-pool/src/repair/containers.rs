@@ -204,3 +204,40 @@ impl<'a> Judge<'a> {
         entries
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::Lba;
+    use onefold_content::Fingerprint;
+
+    use super::*;
+
+    #[test]
+    fn entries_that_are_good_by_themselves_are_known_wherever_the_others_are_not() {
+        let id = ContainerId::new(3);
+        let entry = |number: usize| DirectoryEntry {
+            fingerprint: container::kept(&Fingerprint::from_bytes([number as u8; 32])),
+            location: Location::new(3 + number, 1),
+            owner: Owner { volume: 1, lba: Lba::new(number as u64) },
+        };
+        let all: Vec<DirectoryEntry> = (0..5).map(entry).collect();
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.extend(container::encode_directory(id, &all, HEADER_BYTES));
+        let found = |bytes: &[u8]| remnants(bytes, id).into_values().collect::<Vec<_>>();
+        // The first begins where a header ends, and nothing can be before that.
+        assert_eq!(found(&bytes), all);
+        assert_eq!(found(&bytes[1..]), all[1..]);
+        assert_eq!(remnants(&bytes, ContainerId::new(4)).len(), 0);
+        for damaged in 0..5 {
+            let mut bytes = bytes.clone();
+            bytes[HEADER_BYTES + damaged * ENTRY_BYTES + 30] ^= 1;
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            let left: Vec<_> = (0..5).filter(|&number| number != damaged).map(entry).collect();
+            assert_eq!(found(&bytes), left);
+        }
+        for len in [0, 1, FOOTER_BYTES, HEADER_BYTES + FOOTER_BYTES] {
+            assert_eq!(found(&bytes[..len]), [], "{len} bytes");
+        }
+    }
+}

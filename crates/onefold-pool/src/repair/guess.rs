@@ -227,3 +227,56 @@ fn kind_of(chunk: &[u8], entry: &DirectoryEntry, key: [u8; 32]) -> FingerprintKi
     };
     unkeyed.into_iter().find(is).unwrap_or(FingerprintKind::Blake3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_volumes_and_blocks_that_there_can_be() {
+        let mut owners = Owners::new();
+        for (volume, block) in [
+            (0, 5),
+            (1, 0),
+            (2, 9),
+            (2, 4),
+            (VOLUME_NUMBER_MAX, BLOCKS_MAX - 1),
+            (VOLUME_NUMBER_MAX + 1, 3),
+            (3, BLOCKS_MAX),
+        ] {
+            note(&mut owners, volume, block);
+        }
+        assert_eq!(owners, Owners::from([(1, 1), (2, 10), (VOLUME_NUMBER_MAX, BLOCKS_MAX)]));
+    }
+
+    #[test]
+    fn of_what_is_recovered_nothing_is_known_but_how_long_it_is() {
+        let found = recovered(7, 513, 8192, 11);
+        assert_eq!((found.number, found.name.as_str(), found.birth), (7, "recovered-7", 11));
+        assert_eq!((found.size_bytes, found.height), (513 * 8192, 1));
+        assert_eq!(found.root, PageRef::Uniform(RAW_LOST).raw());
+        assert_eq!((found.mapped_chunks, found.origin, found.parent), (0, 0, 0));
+        assert_eq!((found.created_seconds, found.dropped, found.identity), (0, 0, 0));
+        assert!(!found.deleting && !found.held && found.note.is_empty());
+        assert_eq!(found.kind, KIND_VOLUME);
+    }
+
+    #[test]
+    fn the_pool_is_the_one_that_most_containers_say() {
+        let folder = onefold_block::SimFolder::new();
+        let store = onefold_block::FolderContainerStore::new(std::sync::Arc::new(folder));
+        let put = |number: u32, uuid: [u8; 16]| {
+            let id = ContainerId::new(number);
+            store.create(id, 1 << 18).unwrap();
+            store.append(id, 0, &container::encode_header(id, &uuid, 3)).unwrap();
+            id
+        };
+        let ids = [put(1, [9; 16]), put(2, [4; 16]), put(3, [4; 16])];
+        assert_eq!(uuid(&store, &ids).unwrap(), [4; 16]);
+        assert_eq!(uuid(&store, &ids[..1]).unwrap(), [9; 16]);
+        assert!(matches!(uuid(&store, &[]), Err(PoolError::NoPool)));
+        // One that cannot be read says nothing.
+        let gone = uuid(&store, &[ContainerId::new(77)]).unwrap_err();
+        assert!(gone.to_string().contains("nothing to repair from"), "{gone}");
+    }
+}

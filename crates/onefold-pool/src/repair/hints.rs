@@ -305,3 +305,56 @@ fn current(inner: &Inner, number: u32, lba: Lba) -> Result<Option<MapEntry>, Poo
 fn set(inner: &Inner, number: u32, lba: Lba, pba: Pba) -> Result<(), PoolError> {
     inner.map.set_over_damage(number, lba, &[MapEntry::Stored(pba)], &mut |_| {})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pba::Location;
+
+    #[test]
+    fn ranges_in_any_order_are_joined_where_they_meet_and_not_where_they_do_not() {
+        let of = |ranges: &[(u64, u64)]| joined(ranges.to_vec()).0;
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[(7, 2), (0, 3), (3, 1)]), [(0, 4), (7, 2)]);
+        assert_eq!(of(&[(0, 10), (2, 3), (9, 2), (12, 1)]), [(0, 11), (12, 1)]);
+        assert_eq!(
+            joined_with(Ranges(vec![(4, 2), (9, 1)]), &[6, 3, 8, 20, 8]).0,
+            [(3, 4), (8, 2), (20, 1)]
+        );
+    }
+
+    #[test]
+    fn what_a_frame_says_is_known_and_of_those_after_a_gap_which_blocks_changed() {
+        let at =
+            |unit: usize| Pba { container: ContainerId::new(3), location: Location::new(unit, 1) };
+        let mut explained = Explained::default();
+        let entries = vec![MapEntry::Stored(at(4)), MapEntry::Hole, MapEntry::Stored(at(5))];
+        let run =
+            |first| Change::Run { volume: 1, first: Lba::new(first), entries: entries.clone() };
+        explained.note(&run(10), false);
+        let records = [4, 5].map(|unit| MapEntry::Stored(at(unit)).raw());
+        assert_eq!(explained.records, HashSet::from(records));
+        assert!(explained.changed().is_empty());
+        explained.note(&run(20), true);
+        let fill =
+            |count| Change::Fill { volume: 1, first: Lba::new(23), count, entry: MapEntry::Hole };
+        explained.note(&fill(7), true);
+        explained.note(&fill(99), false);
+        assert_eq!(explained.changed()[&1].0, [(20, 10)]);
+        assert_eq!(explained.records.len(), 2);
+    }
+
+    #[test]
+    fn records_are_as_old_as_the_epoch_of_their_container_its_number_and_their_place_in_it() {
+        let held = |epoch| Held { epoch, len_bytes: 1, chunks: 1, punched: 0, rewrite: false };
+        let id = ContainerId::new;
+        let kept = Kept::from([(id(1), held(7)), (id(2), held(5)), (id(3), held(5))]);
+        assert_eq!(newest_first(&kept), [id(1), id(3), id(2)]);
+        assert_eq!(oldest_first(&kept), [id(2), id(3), id(1)]);
+        let of = |container, unit| {
+            age(&kept, Pba { container: id(container), location: Location::new(unit, 1) })
+        };
+        assert!(of(1, 4) > of(1, 3) && of(1, 3) > of(3, 9) && of(3, 3) > of(2, 9));
+        assert_eq!(of(4, 3), None);
+    }
+}

@@ -233,6 +233,43 @@ mod tests {
     }
 
     #[test]
+    fn a_repair_is_numbered_after_all_whose_files_are_there() {
+        let folder = SimFolder::new();
+        assert_eq!(free_number(&folder).unwrap(), 1);
+        let containers = folder.subfolder(CONTAINER_FOLDER).unwrap();
+        let put = |folder: &dyn Folder, name: &str| drop(folder.create(name).unwrap());
+        for name in ["map", "map.before-repair-", "map.before-repair-x", "7", "a-9"] {
+            put(&folder, name);
+        }
+        assert_eq!(free_number(&folder).unwrap(), 1);
+        put(&folder, "map.before-repair-1");
+        assert_eq!(free_number(&folder).unwrap(), 2);
+        put(&*containers, "00000001.container.before-repair-41");
+        put(&folder, "journal.before-repair-3");
+        assert_eq!(free_number(&folder).unwrap(), 42);
+        put(&folder, "super.0.before-repair-18446744073709551615");
+        assert_eq!(free_number(&folder).unwrap(), u64::MAX);
+    }
+
+    #[test]
+    fn a_note_says_how_far_a_repair_came_and_a_damaged_one_that_it_was_decided_on() {
+        let folder = SimFolder::new();
+        drop(folder.create("map.before-repair-4").unwrap());
+        assert!(!is_decided(&folder).unwrap());
+        for placing in [false, true] {
+            say(&folder, 7, if placing { PLACING } else { "" }).unwrap();
+            assert!(is_decided(&folder).unwrap());
+            assert_eq!(noted(&folder).unwrap(), (7, placing));
+        }
+        let long = [b"onefold repair 7".as_slice(), &[b' '; 60]].concat();
+        for damaged in [&b""[..], b"onefold repair", b"onefold repair 7x", b"\xFF", &long] {
+            folder.create(REPAIR_FILE).unwrap().write(0, damaged).unwrap();
+            assert!(is_decided(&folder).unwrap());
+            assert_eq!(noted(&folder).unwrap(), (5, false), "{damaged:?}");
+        }
+    }
+
+    #[test]
     fn a_copy_has_all_that_is_there_and_its_length() {
         let folder = SimFolder::new();
         let from = folder.create("from").unwrap();

@@ -71,8 +71,8 @@ static LETTERS: LazyLock<Vec<(Vec<u8>, char)>> = LazyLock::new(|| {
     ('a'..='z').map(of).collect()
 });
 
-/// What each block holds: the letter of its seed, a point for zeroes, and `!` for an error; how many
-/// there are that are alike.
+/// What each block holds: the letter of its seed, a point for zeroes, and `!` for an error; and how
+/// many there are that are alike.
 fn held(pool: &Pool) -> String {
     let mut names: Vec<String> = pool.volumes().iter().map(Volume::name).collect();
     names.extend(pool.snapshots(None).unwrap().into_iter().map(|snapshot| snapshot.name));
