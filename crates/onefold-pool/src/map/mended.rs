@@ -20,7 +20,7 @@ use crate::error::PoolError;
 use crate::pba::{MapEntry, RAW_HOLE, RAW_LOST};
 
 /// Above all slots that a map can have: the root of a tree that had none.
-const ROOT_SLOT: u32 = u32::MAX - 1;
+pub(super) const ROOT_SLOT: u32 = u32::MAX - 1;
 
 const LOST: PageRef = PageRef::Uniform(RAW_LOST);
 const HOLE: PageRef = PageRef::Uniform(RAW_HOLE);

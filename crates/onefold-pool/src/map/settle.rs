@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::cursor::Missing;
-use super::mended::{PageId, Visited, child};
+use super::mended::{PageId, ROOT_SLOT, Visited, child};
 use super::page::{
     ENTRIES_PER_PAGE, Page, PageKey, PageRef, REFERENCES_PER_PAGE, Words, raw_reference,
     set_reference,
@@ -105,7 +105,7 @@ impl Map {
             Ok(before) if before.height == tree.height => before.root,
             _ => LOST,
         };
-        let root = self.settle_page((key, tree.root), beside, settled, restored)?;
+        let root = self.settle_page((key, tree.root, ROOT_SLOT), beside, settled, restored)?;
         let mut state = self.state();
         for key in state.cache.keys_of(volume) {
             state.cache.remove(key);
@@ -118,12 +118,14 @@ impl Map {
 
     fn settle_page(
         &self,
-        (key, reference): (PageKey, PageRef),
+        (key, reference, above): (PageKey, PageRef, u32),
         beside: PageRef,
         settled: &mut Settled,
         restored: WasRestored<'_>,
     ) -> Result<PageRef, PoolError> {
         let PageRef::Stored { place, check } = reference else { return Ok(reference) };
+        // One that was made has the place of the one above it, or that of no page as a root.
+        let is_made = place.slot == above;
         let missing = Missing { key, place, check };
         let id = PageId::of(&missing);
         if let Some(instead) = settled.instead.get(&id) {
@@ -157,7 +159,8 @@ impl Map {
         } else {
             for number in 0..REFERENCES_PER_PAGE {
                 let raw = raw_reference(&page, number);
-                let below = (child(key, number), PageRef::from_raw(raw).unwrap_or(LOST));
+                let below = PageRef::from_raw(raw).unwrap_or(LOST);
+                let below = (child(key, number), below, place.slot);
                 let beside = match &next_to {
                     Some(page) => PageRef::from_raw(raw_reference(page, number)).unwrap_or(LOST),
                     None => LOST,
@@ -173,7 +176,7 @@ impl Map {
         // Of which blocks were had again is told by page.
         let next_to = next_to.filter(|_| key.level > 0 || settled.had(beside) == blocks);
         let now = if changed {
-            self.write_mended(&page, &missing, (next_to.as_deref(), beside))?
+            self.write_mended(&page, (&missing, is_made), (next_to.as_deref(), beside))?
         } else {
             settled.same.first(id);
             reference
@@ -192,7 +195,7 @@ impl Map {
     fn write_mended(
         &self,
         page: &Page,
-        missing: &Missing,
+        (missing, is_made): (&Missing, bool),
         (next_to, beside): (Option<&Page>, PageRef),
     ) -> Result<PageRef, PoolError> {
         let (level, birth) = (missing.key.level, missing.place.birth);
@@ -200,9 +203,9 @@ impl Map {
         if level == 0 && lost == ENTRIES_PER_PAGE {
             return Ok(LOST);
         }
-        // Of leaves that cannot be read nobody knows how many there were.
-        let may_be_one = || lost == 0 || level == 0 && self.read_page(missing).is_err();
-        if next_to.is_some_and(|next_to| next_to == page) && may_be_one() {
+        // Of leaves below a page that cannot be read nobody knows how many there were.
+        let may_be_one = lost == 0 || level == 0 && is_made;
+        if next_to.is_some_and(|next_to| next_to == page) && may_be_one {
             return Ok(beside);
         }
         let words = if level == 0 { Words::Entries } else { Words::References };

@@ -128,6 +128,45 @@ fn what_is_lost_in_two_snapshots_is_not_said_to_be_alike_in_them() {
     assert_unknown(&repaired((folder, pool), damage).1);
 }
 
+/// Two snapshots with a leaf each that cannot be read, of which the same can be had again.
+#[test]
+fn what_is_lost_in_two_leaves_is_not_said_to_be_alike_in_them() {
+    let (folder, pool) = new_pool(IDENTITY);
+    let volume = pool.create_volume("main", ByteSize(1100 * CHUNK)).unwrap();
+    write(&volume, 0..1, 1);
+    write(&volume, 1..2, 2);
+    write(&volume, 700..701, 5);
+    write(&volume, 512..600, 1);
+    write(&volume, 600..601, 1);
+    pool.snapshot("main@one", 1, false).unwrap();
+    write(&volume, 600..601, 2);
+    pool.snapshot("main@two", 2, false).unwrap();
+    drop(volume);
+    let (_folder, pool, report) = repaired((folder, pool), |folder| {
+        // Leaves in which block 700 is the last one that is stored.
+        let map = folder.open("map").unwrap();
+        let mut bytes = vec![0; map.len().unwrap() as usize];
+        map.read(0, &mut bytes).unwrap();
+        let is_leaf = |page: &[u8]| {
+            page[8 * 188..][..8] != [0; 8] && page[8 * 189..].iter().all(|&byte| byte == 0)
+        };
+        let leaves: Vec<usize> =
+            (1..bytes.len() / 4096).filter(|page| is_leaf(&bytes[page * 4096..][..4096])).collect();
+        assert_eq!(leaves.len(), 2);
+        for leaf in leaves {
+            map.write(leaf as u64 * 4096 + 5, &[0xA5]).unwrap();
+        }
+    });
+    // Both lost all but what is known to be block 700's.
+    assert!(report.lost.ranges.iter().any(|range| range.volume == "main@two"), "{report:?}");
+    let mut found = vec![0; CHUNK as usize];
+    for name in ["main@one", "main@two"] {
+        pool.volume(name).unwrap().read_at(700 * CHUNK, &mut found).unwrap();
+        assert!(found == content(5, CHUNK as usize));
+    }
+    assert_unknown(&pool);
+}
+
 #[test]
 fn what_was_had_again_is_no_base_for_what_comes() {
     let other = PoolIdentity { uuid: [9; 16], key: [8; 32] };
