@@ -116,6 +116,7 @@ impl Map {
         Ok(())
     }
 
+    /// What is alike beside needs no look at what is below.
     fn settle_page(
         &self,
         (key, reference, above): (PageKey, PageRef, u32),
@@ -124,8 +125,6 @@ impl Map {
         restored: WasRestored<'_>,
     ) -> Result<PageRef, PoolError> {
         let PageRef::Stored { place, check } = reference else { return Ok(reference) };
-        // One that was made has the place of the one above it, or that of no page as a root.
-        let is_made = place.slot == above;
         let missing = Missing { key, place, check };
         let id = PageId::of(&missing);
         if let Some(instead) = settled.instead.get(&id) {
@@ -144,7 +143,6 @@ impl Map {
             }
             Err(error) => return Err(error),
         };
-        // What is alike needs no look at what is below.
         let next_to = match beside {
             PageRef::Stored { place, check } if beside != reference => {
                 self.read_page(&Missing { key, place, check }).ok()
@@ -159,8 +157,8 @@ impl Map {
         } else {
             for number in 0..REFERENCES_PER_PAGE {
                 let raw = raw_reference(&page, number);
-                let below = PageRef::from_raw(raw).unwrap_or(LOST);
-                let below = (child(key, number), below, place.slot);
+                let below =
+                    (child(key, number), PageRef::from_raw(raw).unwrap_or(LOST), place.slot);
                 let beside = match &next_to {
                     Some(page) => PageRef::from_raw(raw_reference(page, number)).unwrap_or(LOST),
                     None => LOST,
@@ -176,7 +174,7 @@ impl Map {
         // Of which blocks were had again is told by page.
         let next_to = next_to.filter(|_| key.level > 0 || settled.had(beside) == blocks);
         let now = if changed {
-            self.write_mended(&page, (&missing, is_made), (next_to.as_deref(), beside))?
+            self.write_mended(&page, (&missing, above), (next_to.as_deref(), beside))?
         } else {
             settled.same.first(id);
             reference
@@ -195,7 +193,7 @@ impl Map {
     fn write_mended(
         &self,
         page: &Page,
-        (missing, is_made): (&Missing, bool),
+        (missing, above): (&Missing, u32),
         (next_to, beside): (Option<&Page>, PageRef),
     ) -> Result<PageRef, PoolError> {
         let (level, birth) = (missing.key.level, missing.place.birth);
@@ -203,7 +201,9 @@ impl Map {
         if level == 0 && lost == ENTRIES_PER_PAGE {
             return Ok(LOST);
         }
-        // Of leaves below a page that cannot be read nobody knows how many there were.
+        // Of leaves below a page that cannot be read nobody knows how many there were: these were
+        // made, and have the place of the one above them, or that of no page as a root.
+        let is_made = missing.place.slot == above;
         let may_be_one = lost == 0 || level == 0 && is_made;
         if next_to.is_some_and(|next_to| next_to == page) && may_be_one {
             return Ok(beside);
