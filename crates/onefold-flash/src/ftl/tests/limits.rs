@@ -5,7 +5,7 @@ use crate::ftl::blocks::{BlockState, Blocks};
 use crate::ftl::layout::Layout;
 use crate::ftl::space::Space;
 use crate::ftl::stream::Stream;
-use crate::ftl::{Durability, FtlError, FtlSettings};
+use crate::ftl::{Durability, FtlError, FtlSettings, Temperature};
 use crate::geometry::Geometry;
 use crate::nand::IdentityNand;
 use crate::testing::plane::plane;
@@ -94,16 +94,29 @@ fn a_plane_that_can_write_is_enough() {
 
 #[test]
 fn host_pages_go_to_a_plane_while_collection_there_could_free_a_page() {
-    for (has_own, reserve, kept) in
-        [(false, 2, 2), (false, 3, 3), (false, 4, 3), (true, 3, 3), (true, 4, 4), (true, 9, 4)]
-    {
-        let settings = FtlSettings { gc_reserve_blocks: reserve, ..FtlSettings::default() };
+    let hot = Temperature::HotRange { hot_pages: 1, hot_writes_permille: 900 };
+    for (has_own, reserve, apart, temperature, wear_spread, kept) in [
+        (false, 2, false, Temperature::OnePool, 0, 3),
+        (false, 9, false, Temperature::OnePool, 0, 3),
+        (true, 2, false, Temperature::OnePool, 0, 4),
+        (true, 9, false, Temperature::OnePool, 0, 4),
+        (false, 2, true, Temperature::OnePool, 0, 4),
+        (false, 2, false, Temperature::OnePool, 7, 4),
+        (true, 2, true, hot, 1, 7),
+    ] {
+        let settings = FtlSettings {
+            gc_reserve_blocks: reserve,
+            apart,
+            temperature,
+            wear_spread,
+            ..FtlSettings::default()
+        };
         let mut space = space_of(1, 12, settings, has_own, None);
         let most = (12 - kept) * PAGES;
         for live in 0..=most {
             for preferred in [None, Some(0)] {
                 let chosen = space.choose_plane(Stream::Host, None, preferred);
-                assert_eq!(chosen.is_ok(), live < most, "{has_own}, {reserve}: {live} live");
+                assert_eq!(chosen.is_ok(), live < most, "{has_own}, {settings:?}: {live} live");
             }
             space.gain(live % (12 * PAGES), 1);
         }
