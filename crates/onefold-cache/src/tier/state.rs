@@ -480,6 +480,12 @@ mod tests {
             state.sealed.iter().map(|sealed| sealed.slot).chain(filling).collect()
         };
         assert_eq!(slots(&state), (0..16).collect::<Vec<_>>());
+        state.resize(shape(15)).unwrap();
+        assert_eq!(
+            slots(&state),
+            (0..15).collect::<Vec<_>>(),
+            "the first past the end was being filled"
+        );
         state.resize(shape(9)).unwrap();
         assert_eq!(slots(&state), (0..9).collect::<Vec<_>>());
         state.resize(Shape { segment_bytes: 256 << 10, segments: 8 }).unwrap();

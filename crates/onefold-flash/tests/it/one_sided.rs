@@ -3,11 +3,11 @@
 //! Room: onefold-flash.
 
 use onefold_block::SplitMix64;
+use onefold_flash::Geometry;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
 use onefold_flash::nand::{Identity, IdentityNand};
 use onefold_flash::op::{Driver, FlashOp, Untimed, Work};
-use onefold_flash::{Geometry, NandError};
 
 /// Without time, and with a wish.
 struct Prefers(Option<u32>);
@@ -106,11 +106,10 @@ fn a_plane_that_is_always_preferred_is_not_filled_beyond_what_collection_can_fre
                     tried += 1;
                     match overwrite(&mut ftl, pages, &mut random) {
                         Ok(()) => {}
-                        Err(
-                            error @ (FtlError::NoSpace { .. }
-                            | FtlError::Nand(NandError::Failed { .. })),
-                        ) => {
-                            full.push(format!("{pages_per_block} pages a block, {pages} logical, {settings:?}: {error}"));
+                        Err(error @ FtlError::NoSpace { .. }) => {
+                            full.push(format!(
+                                "{pages_per_block} pages a block, {settings:?}: {error}"
+                            ));
                         }
                         Err(error) => panic!("{settings:?}: {error}"),
                     }

@@ -356,6 +356,8 @@ fn a_smaller_log_loses_its_end_and_one_of_other_segments_all() {
         assert!((0..kept).all(here) && !here(kept));
         assert_eq!((log.shape(), log.is_filling()), (shape, filling), "{shape:?}");
         assert_eq!(log.segments.len() as u32, shape.segments);
+        let left = SIX.left_by(shape).min(SIX.segments).min(shape.segments) as usize;
+        assert!(log.segments[left..].iter().all(|segment| segment.sequence == 0), "{shape:?}");
         assert_eq!(log.sequence(), 8, "numbers go on");
         let steps = put(&mut log, small(50), None);
         let opens = (!filling).then_some(Step::Open { slot: 0, sequence: 9 });
