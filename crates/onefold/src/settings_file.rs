@@ -16,6 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::archive_place;
 use crate::args::Args;
+use crate::args::whole_number::in_plain_words;
 use crate::failure::{Failure, Result};
 use crate::text_file;
 
@@ -74,7 +75,7 @@ pub enum ParseError {
 
 impl From<clap::Error> for ParseError {
     fn from(error: clap::Error) -> Self {
-        Self::Clap(error)
+        Self::Clap(in_plain_words(error))
     }
 }
 

@@ -22,6 +22,7 @@ mod tier;
 mod top;
 mod trace;
 mod volume;
+pub mod whole_number;
 
 use std::path::PathBuf;
 

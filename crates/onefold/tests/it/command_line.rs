@@ -31,7 +31,7 @@ fn the_reference_is_fresh() {
 
 /// What people get wrong; in a folder with a pool `pool` (volume `v` of 16 MiB with 8 MiB of
 /// data), a file `file`, and a folder `full` with something in it.
-const WRONG: [&str; 45] = [
+const WRONG: [&str; 49] = [
     "",
     "srve ./demo",
     "serve",
@@ -77,6 +77,10 @@ const WRONG: [&str; 45] = [
     "volume export pool v full",
     "estimate",
     "completions tcsh",
+    "estimate file --threads lots",
+    "estimate file --threads=-1",
+    "estimate file --threads=",
+    "estimate file --threads 99999999999999999999",
 ];
 
 #[test]
