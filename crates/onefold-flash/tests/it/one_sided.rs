@@ -1,7 +1,8 @@
 //! A driver that always prefers one plane fills it with what is live; collection there goes on to
-//! free blocks, and the drive is never out of space.
+//! free blocks, and the drive is never out of space. Nor is it when sharing comes and goes.
 //! Room: onefold-flash.
 
+use crate::validation::perfect::PerfectTable;
 use onefold_block::SplitMix64;
 use onefold_flash::Geometry;
 use onefold_flash::dedup::NoDedup;
@@ -119,4 +120,52 @@ fn a_plane_that_is_always_preferred_is_not_filled_beyond_what_collection_can_fre
     }
     assert!(full.is_empty(), "{} of {tried}:\n{}", full.len(), full.join("\n"));
     assert_eq!(tried, 72);
+}
+
+/// Pages that are shared have entries of their own, in mapping pages that the count of what fits
+/// does not know: each is paid for by a page that is not stored twice, as long as it is shared.
+#[test]
+fn sharing_that_ends_leaves_no_more_pages_of_the_map_than_there_is_room_for() {
+    let mut random = SplitMix64::new(9);
+    for pages_per_block in [1, 2, 5] {
+        for planes in [1, 3] {
+            let settings = FtlSettings {
+                gc_reserve_blocks: 2,
+                durability: Durability::Journal,
+                ..FtlSettings::default()
+            };
+            let geometry = Geometry {
+                planes_per_die: planes,
+                blocks_per_plane: 100,
+                ..geometry(pages_per_block)
+            };
+            let mut logical_pages = geometry.pages();
+            let mut ftl = loop {
+                let settings = FtlSettings { logical_pages, ..settings };
+                let nand = IdentityNand::new(geometry);
+                match Ftl::format(nand, PerfectTable::new(100, 3), settings) {
+                    Ok(ftl) => break ftl,
+                    Err(FtlError::NoRoom { .. }) => logical_pages -= 1,
+                    Err(error) => panic!("{settings:?}: {error}"),
+                }
+            };
+            assert!(logical_pages >= 40, "{logical_pages} pages are too few to share any");
+            let mut unique = 1000;
+            for round in 0..12 {
+                for turn in 0..logical_pages {
+                    let lpn =
+                        if round == 0 { turn } else { random.below(logical_pages.into()) as u32 };
+                    let shared = round % 2 == 0 && random.chance(1, 2);
+                    unique += 1;
+                    let content = if shared { random.below(40) } else { unique };
+                    ftl.write(lpn, &Identity::of_number(content), &mut Prefers(Some(0)))
+                        .unwrap_or_else(|error| {
+                            panic!(
+                                "{pages_per_block} pages, {planes} planes, round {round}: {error}"
+                            )
+                        });
+                }
+            }
+        }
+    }
 }
