@@ -728,3 +728,6 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,3 +206,36 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn an_index_with_more_memory_reads_all_containers_again() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        assert!(pool.fill_index(u64::MAX));
+        let filling = &pool.inner.index_filling;
+        filling.hooks_read.store(true, Ordering::Relaxed);
+        let containers = pool.inner.engine().table.len() as u64;
+        assert!(containers > 0 && filling.containers_left() == 0);
+        let told = pool.inner.index.stats().entries;
+        {
+            let mut below = filling.below.lock().unwrap();
+            pool.inner.fill_index_again(&mut below);
+            assert!(below.is_some_and(|below| below.get() > pool.inner.newest().get()));
+        }
+        assert_eq!(filling.containers_left(), containers);
+        assert!(!filling.hooks_read.load(Ordering::Relaxed));
+        assert_eq!(pool.inner.index.stats().entries, told, "the same is told once");
+        assert!(pool.fill_index(u64::MAX) && filling.containers_left() == 0);
+    }
+}

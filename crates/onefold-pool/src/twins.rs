@@ -469,8 +469,10 @@ mod tests {
 
     #[test]
     fn a_good_copy_is_not_given_up_for_a_damaged_one() {
-        for damaged in [false, true] {
-            let (sim, first, _) = pool(FingerprintKind::Blake3, 400);
+        // Of weak fingerprints, the bytes are compared.
+        let (strong, weak) = (FingerprintKind::Blake3, FingerprintKind::Crc32);
+        for (kind, damaged) in [(strong, false), (strong, true), (weak, false), (weak, true)] {
+            let (sim, first, _) = pool(kind, 400);
             // The same chunks once more, unknown to the index.
             first.fill_index_beside();
             let volume = first.volume("main").unwrap();
@@ -500,5 +502,16 @@ mod tests {
                 assert!(read[..CHUNK / 16] == SplitMix64::new(n).bytes(CHUNK / 16));
             }
         }
+    }
+
+    #[test]
+    fn a_leaf_of_the_maps_that_is_in_memory_is_less_work_than_one_that_is_not() {
+        let (_sim, pool, _) = pool(FingerprintKind::Blake3, 10);
+        let mut work = Vec::new();
+        for _ in 0..2 {
+            let mut twins = Twins::default();
+            work.push(pool.inner.share_twins(&mut twins).unwrap());
+        }
+        assert_eq!(work, [LEAF_BYTES, LEAF_BYTES / IN_MEMORY_SHARE]);
     }
 }

@@ -225,3 +225,40 @@ enum Outcome {
     /// A chunk with the same fingerprint.
     Same(Pba),
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
+
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn who_writes_what_a_container_holds_has_the_next_ones_directory_read_ahead() {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &settings, identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
+        let write = |volume: &crate::Volume, at: u64, seeds: std::ops::Range<u64>| {
+            for seed in seeds {
+                let bytes = SplitMix64::new(seed).bytes(4096);
+                volume.write_at((at + seed) * 4096, &bytes, false).unwrap();
+            }
+        };
+        write(&volume, 0, 0..200);
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let all: Vec<_> =
+            pool.inner.engine().table.iter().map(|(id, info)| (id, info.chunks)).collect();
+        let (first, second) = (all[0], all[1]);
+        let is_cached = |id| pool.inner.directories.cached(id).is_some();
+        let volume = pool.volume("main").unwrap();
+        write(&volume, 1000, 0..u64::from(first.1) / 4);
+        assert!(is_cached(first.0) && !is_cached(second.0), "the end is far");
+        write(&volume, 1000, u64::from(first.1) / 4..u64::from(first.1));
+        assert!(is_cached(second.0) && !is_cached(all[2].0));
+        assert_eq!(pool.activity().stored, 0, "all of it is there");
+    }
+}

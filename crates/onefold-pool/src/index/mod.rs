@@ -209,6 +209,12 @@ impl FingerprintIndex {
         }
     }
 
+    /// What was last said of that.
+    #[cfg(test)]
+    pub fn in_runs_to(&self) -> u64 {
+        self.in_runs_to.load(Ordering::Relaxed)
+    }
+
     /// What is in containers up to this one can be asked of runs on disk: it goes first.
     pub fn is_in_runs(&self, newest: ContainerId) {
         let last = Place::new(newest, CHUNKS_PER_CONTAINER_MAX as u16 - 1);
@@ -534,5 +540,18 @@ mod tests {
         let held = |n: u64| lookup(index, mix(n)).contains(place(n));
         assert!((0..count).all(|n| held(n) != n.is_multiple_of(10)));
         assert_eq!(index.stats().entries, count - count / 10);
+    }
+
+    #[test]
+    fn memory_that_it_is_to_do_without_is_given_back_at_once() {
+        let index = FingerprintIndex::new(1 << 20);
+        insert(&index, 0..80_000);
+        let mut before = index.stats().bytes;
+        for budget in [900 << 10, 600 << 10, 400 << 10] {
+            index.set_budget(budget);
+            let bytes = index.stats().bytes;
+            assert!(bytes <= budget && bytes < before, "{bytes} of {budget}, {before} before");
+            before = bytes;
+        }
     }
 }

@@ -239,9 +239,12 @@ mod tests {
     use onefold_block::{ContainerId, Folder, MediaError, SimFolder, SplitMix64};
 
     use super::*;
-    use crate::runs::lookup_builder::Builder;
+    use crate::format::run::SegmentHeader;
+    use crate::runs::lookup_builder::{Builder, bytes_wanted};
     use crate::runs::merge::Output;
+    use crate::runs::part_maker::filter_bytes;
     use crate::runs::set::Runs;
+    use crate::runs::writer::SegmentWriter;
 
     /// All of it is at hand; what is read is counted.
     struct AtHand {
@@ -336,5 +339,64 @@ mod tests {
         }
         let each = bytes.load(Ordering::Relaxed) / looked;
         assert!(looked > 15_000 && each < 1100, "{each} bytes for each of {looked}");
+    }
+
+    /// Runs of keys that are 2^40 apart, in two segments each.
+    fn even(runs: u32, keys: u64) -> (Runs, Lookup) {
+        let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
+        for run in 1..=runs {
+            let half = keys / 2;
+            for (part, numbers) in [(0, 0..half), (1, half..keys)] {
+                let first = numbers.start << 40;
+                let last = if part == 0 { (half << 40) - 1 } else { u64::MAX };
+                let header = SegmentHeader { run, part, sequence: 1, first, ..Default::default() };
+                let mut writer = SegmentWriter::begin(&folder, [1; 16], header).unwrap();
+                for n in numbers {
+                    writer.push(Pair { key: n << 40, rest: u64::from(run) << 13 | n }).unwrap();
+                }
+                let covered = [ContainerId::new(run)];
+                writer.finish(last, if part == 0 { &covered } else { &[] }).unwrap();
+            }
+        }
+        let (all, problems) = Runs::open(folder, [1; 16], 1).unwrap();
+        assert_eq!((all.whole().len(), problems.len()), (runs as usize, 0));
+        let none = Lookup::default();
+        let mut builder = Builder::new(all.folder(), all.whole(), 1 << 30, &none);
+        while builder.step().unwrap().is_some() {}
+        (all, builder.finish())
+    }
+
+    #[test]
+    fn a_key_is_looked_for_in_its_own_block_of_whichever_segment() {
+        let (runs, lookup) = even(1, 3000);
+        assert_eq!(lookup.runs[0].segments.len(), 2);
+        let fences: u64 = lookup.runs[0].parts.iter().map(Part::bytes).sum();
+        let wanted = bytes_wanted(runs.whole()) - filter_bytes(3000, 2);
+        assert_eq!(wanted, fences, "memory is planned as it is used");
+        let second = runs.whole()[0].parts[0].pairs;
+        for n in 0..3000 {
+            let (mut perhaps, mut pairs) = (Vec::new(), Vec::new());
+            lookup.perhaps(n << 40, &mut perhaps);
+            let [at] = perhaps[..] else { panic!("{perhaps:?}") };
+            let (segment, within) = if n < second { (0, n) } else { (1, n - second) };
+            let block = (within as u32).saturating_sub(1) / PAIRS_PER_BLOCK as u32;
+            let exact = within as u32 / PAIRS_PER_BLOCK as u32;
+            assert!(at.segment == segment && (block..=exact).contains(&at.block), "{n}: {at:?}");
+            lookup.read(at, n << 40, &mut pairs).unwrap();
+            assert_eq!(pairs, [Pair { key: n << 40, rest: 1 << 13 | n }]);
+        }
+    }
+
+    #[test]
+    fn runs_whose_filters_know_a_key_come_before_those_without() {
+        let (_, mut lookup) = even(3, 300);
+        for without in [0, 2] {
+            lookup.runs[without].filters.clear();
+        }
+        let earlier = Perhaps { run: 9, segment: 0, block: 0, expected: None, filtered: false };
+        let mut perhaps = vec![earlier];
+        lookup.perhaps(7 << 40, &mut perhaps);
+        let asked: Vec<_> = perhaps.iter().map(|perhaps| (perhaps.run, perhaps.filtered)).collect();
+        assert_eq!(asked, [(9, false), (1, true), (0, false), (2, false)]);
     }
 }

@@ -65,6 +65,8 @@ fn files_that_are_damaged_or_misnamed_go_and_are_told_of() {
     folder.rename(&file_name(2, 0), &file_name(2, 1)).unwrap();
     drop(folder.create(&format!("{}{}", file_name(3, 0), small_file::UNFINISHED)).unwrap());
     drop(folder.create("somebody.else").unwrap());
+    let useless = survey(&*folder, &UUID, 3).unwrap().useless;
+    assert_eq!(useless.len(), 3, "{useless:?}");
     let (mut runs, problems) = Runs::open(Arc::clone(&folder), UUID, 3).unwrap();
     assert_eq!((runs.whole().len(), problems.len()), (0, 2));
     assert_eq!(folder.list().unwrap(), ["somebody.else"]);
