@@ -64,3 +64,60 @@ impl Inner {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, Folder as _, SimFolder, SplitMix64};
+
+    use super::*;
+    use crate::format::container::HEADER_BYTES;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    /// Numbers of the blocks handed on of four, of which the last is a hole, and what is said of
+    /// others.
+    fn read(folder: &SimFolder, lost: bool) -> (Vec<usize>, String) {
+        let pool = Pool::open(folder, &OpenOptions::default()).unwrap();
+        let snapshot = pool.inner.snapshot_by_name("main@one").unwrap();
+        let (mut entries, mut numbers) = (Vec::new(), Vec::new());
+        pool.inner.map.entries(snapshot.number, Lba::new(0), 4, &mut entries).unwrap();
+        if lost {
+            entries[2] = MapEntry::Lost;
+        }
+        let each = &mut |number, _, _: &[u8]| numbers.push(number);
+        let read = pool.inner.read_encoded(&snapshot, Lba::new(0), &entries, each);
+        (numbers, read.err().map(|error| error.to_string()).unwrap_or_default())
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_never_left_out() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &SplitMix64::new(1).bytes(3 * 4096), false).unwrap();
+        drop(volume);
+        pool.snapshot("main@one", 0, false).unwrap();
+        pool.close().unwrap();
+        // Another container, as a pool without any would not be opened.
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        pool.volume("main").unwrap().write_at(1 << 19, &[7; 4096], false).unwrap();
+        pool.close().unwrap();
+        assert_eq!(read(&folder, false), (vec![0, 1, 2], String::new()));
+        let (_, error) = read(&folder, true);
+        assert!(error.contains("LBA 2 "), "{error}");
+        let containers = folder.subfolder("containers").unwrap();
+        let name = &containers.list().unwrap()[0];
+        // Amid the second record.
+        let (media, mut byte) = (containers.open(name).unwrap(), [0]);
+        let at = HEADER_BYTES as u64 + 6000;
+        media.read(at, &mut byte).unwrap();
+        media.write(at, &[byte[0] ^ 1]).unwrap();
+        let (_, error) = read(&folder, false);
+        assert!(error.contains("LBA 1,"), "{error}");
+        drop(media);
+        containers.remove(name).unwrap();
+        let (numbers, error) = read(&folder, false);
+        assert!(numbers.is_empty() && error.contains("does not exist"), "{error}");
+    }
+}

@@ -231,3 +231,31 @@ impl BlockDevice for Volume {
         Ok(self.inner.read(&self.state, offset, &mut buf)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn what_there_is_of_one_byte_is_one_byte_and_of_none_nothing() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        for at in [0, 100, 4095, 4096, 5000, (1 << 20) - 1] {
+            assert_eq!(volume.block_status(at, 0).unwrap().len(), 0, "{at}");
+            let found = volume.block_status(at, 1).unwrap();
+            assert_eq!(
+                found.iter().map(|extent| extent.len_bytes).collect::<Vec<_>>(),
+                [1],
+                "{at}"
+            );
+        }
+        assert!(volume.block_status(1 << 20, 0).unwrap().is_empty());
+    }
+}

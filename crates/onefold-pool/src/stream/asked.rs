@@ -384,3 +384,31 @@ impl<R: Read, W: Write> Read for Answering<R, W> {
         Ok(len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_kind_is_none_however_well_it_is_summed() {
+        let naming = Naming {
+            kind: FingerprintKind::Blake3,
+            key: [7; 32],
+            chunk_size: ChunkSize::new(ByteSize(4096)).unwrap(),
+        };
+        for naming in [None, Some(&naming)] {
+            let hello = Naming::hello(naming);
+            assert!(Naming::read_hello(&hello[..]).unwrap().as_ref() == naming);
+            // The magic, the version, what is kept free, and the sum itself.
+            for changed in [0, 7, 8, 11, 13, 15, HELLO_BYTES - 16, HELLO_BYTES - 1] {
+                let mut other = hello.clone();
+                other[changed] ^= 1;
+                if changed < HELLO_BYTES - 16 {
+                    let sum = check(&other[..HELLO_BYTES - 16]);
+                    other[HELLO_BYTES - 16..].copy_from_slice(&sum);
+                }
+                assert!(Naming::read_hello(&other[..]).is_err(), "byte {changed}");
+            }
+        }
+    }
+}

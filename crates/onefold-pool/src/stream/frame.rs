@@ -321,3 +321,20 @@ impl Body {
         self.writer.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_another_version_is_told_from_what_is_no_stream() {
+        let frame = |kind, version| {
+            let mut body = Writer::default();
+            body.u32(version);
+            Frame { kind, names: Names { base: 0, snapshot: 7 }, from: 0, upto: 0, body: body.0 }
+        };
+        assert_eq!(frame(Kind::Header, VERSION + 1).header(), Err(Some(VERSION + 1)));
+        assert_eq!(frame(Kind::Data, VERSION + 1).header(), Err(None));
+        assert_eq!(frame(Kind::Header, VERSION).header(), Err(None), "it says nothing else");
+    }
+}

@@ -153,3 +153,28 @@ impl<'a, D: BlockDevice + ?Sized> Receiver<'a, D> {
         done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, ChunkSize, MemDevice};
+
+    use super::*;
+    use crate::stream::frame::Names;
+
+    #[test]
+    fn of_a_stream_whose_header_alone_has_come_nothing_is_stored_and_nothing_marked() {
+        let header = Header {
+            names: Names { base: 0, snapshot: 7 },
+            name: "main@one".to_owned(),
+            base_name: String::new(),
+            chunk_size: ChunkSize::new(ByteSize(4096)).unwrap(),
+            size_bytes: 1 << 20,
+            created_seconds: 0,
+        };
+        let device = MemDevice::new(receiving_bytes(1 << 20, 4096).unwrap());
+        let mut receiver = Receiver::new(header, &device);
+        assert_eq!((receiver.stored_bytes(), receiver.marked_bytes()), (0, 0));
+        receiver.marked().unwrap();
+        assert_eq!((receiver.stored_bytes(), receiver.marked_bytes()), (0, 0));
+    }
+}
