@@ -332,4 +332,30 @@ mod tests {
         };
         assert!(taking.stands(&run(510)) && !taking.stands(&run(511)));
     }
+
+    #[test]
+    fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.close().unwrap();
+        let files = open::files(&folder).unwrap();
+        let (superblock, _) = open::read_supers(&files.supers).unwrap();
+        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+        let table = ContainerTable::default();
+        for is_any in [false, true] {
+            let memory = onefold_block::handover::SimHandover::new();
+            let mut changes = Changes::create(&memory, &[1; 16], superblock.sequence - 1).unwrap();
+            if is_any {
+                changes.record(&[7; 8]);
+            }
+            drop(changes);
+            let taken =
+                take_up(&memory.after_kill(), (&superblock, &table), &files, &store).unwrap();
+            assert_eq!((taken.changes, taken.lost.is_some()), (0, is_any), "{taken:?}");
+            assert!(is_any || taken.found);
+        }
+    }
 }

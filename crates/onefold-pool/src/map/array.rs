@@ -270,5 +270,7 @@ mod tests {
         }
         let (seeds, problems) = found(&media, PageRef::Uniform(1), 300_000);
         assert!(seeds.is_empty() && problems.len() == 1, "no such reference");
+        let nowhere = problems[0].contains("at byte 0: the page above refers to no page");
+        assert!(nowhere, "{problems:?}");
     }
 }

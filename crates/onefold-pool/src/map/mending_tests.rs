@@ -400,3 +400,22 @@ fn each_slot_is_visited_once_within_the_file_and_past_it() {
     // Past the file nothing is there: pages are told apart by more than that.
     assert!(visited.first(id(399, 2)) && !visited.first(id(1, 2)));
 }
+
+#[test]
+fn of_what_is_lost_past_the_end_of_a_volume_nobody_hears() {
+    for blocks in [LEAF, LEAF + 1] {
+        let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
+        let root = Root { height: 1, reference: PageRef::Uniform(RAW_LOST).raw() };
+        map.add(7, root, blocks, NO_SNAPSHOT).unwrap();
+        let mut hole = |page: &mut Page| {
+            page[3] = RAW_HOLE;
+            true
+        };
+        map.change_mended(7, (0, 4), &mut hole).unwrap();
+        let (mut heard, mut visited) = (Hears::default(), Visited::new(map.file_slots().unwrap()));
+        map.mend(7, &mut visited, &mut heard).unwrap();
+        assert!(heard.0.iter().all(|&(_, count)| count > 0), "{:?}", heard.0);
+        let lost: u64 = heard.0.iter().map(|&(_, count)| count).sum();
+        assert_eq!(lost, blocks - 1, "{:?}", heard.0);
+    }
+}

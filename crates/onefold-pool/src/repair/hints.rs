@@ -357,4 +357,24 @@ mod tests {
         assert!(of(1, 4) > of(1, 3) && of(1, 3) > of(3, 9) && of(3, 3) > of(2, 9));
         assert_eq!(of(4, 3), None);
     }
+
+    #[test]
+    fn a_snapshot_asks_what_its_volume_wrote_before_it_even_if_that_is_gone() {
+        let folder = onefold_block::SimFolder::new();
+        let identity = crate::PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        crate::Pool::create(&folder, &crate::PoolSettings::default(), identity).unwrap();
+        let pool = crate::Pool::open(&folder, &crate::OpenOptions::default()).unwrap();
+        drop(pool.create_volume("main", onefold_block::ByteSize(1 << 20)).unwrap());
+        pool.snapshot("main@one", 0, false).unwrap();
+        let inner = &pool.inner;
+        let volume = inner.volume_by_name("main").unwrap();
+        let snapshot = inner.snapshot_by_name("main@one").unwrap();
+        let (of, number) = (volume.number, snapshot.number);
+        let lost = ByVolume::from([(number, Ranges::default())]);
+        let expected = BTreeMap::from([(of, vec![(number, Some(snapshot.birth))])]);
+        assert_eq!(asking(inner, &lost), expected);
+        inner.volumes.write().unwrap().remove(&of);
+        assert_eq!(asking(inner, &lost), expected, "its records may be there");
+        assert!(asking(inner, &ByVolume::from([(of, Ranges::default())])).is_empty());
+    }
 }

@@ -286,4 +286,23 @@ mod tests {
         assert!(bytes(&*from) == bytes(&*to));
         assert_eq!(to.len().unwrap(), 2 * COPY_BYTES as u64 + 7);
     }
+
+    #[test]
+    fn a_new_file_whose_second_name_was_lost_is_copied_to_its_own() {
+        let folder = SimFolder::new();
+        let write =
+            |name: &str, bytes: &[u8]| folder.create(name).unwrap().write(0, bytes).unwrap();
+        write(&format!("map{NEW}"), b"repaired");
+        write("map", b"in doubt");
+        write(&format!("journal{NEW}"), b"anew");
+        write(&format!("journal{SECOND}"), b"anew");
+        put(&folder).unwrap();
+        assert_eq!(folder.list().unwrap(), ["journal", "map"]);
+        for (name, expected) in [("map", &b"repaired"[..]), ("journal", b"anew")] {
+            let media = folder.open(name).unwrap();
+            let mut bytes = vec![0; media.len().unwrap() as usize];
+            media.read(0, &mut bytes).unwrap();
+            assert_eq!(bytes, expected);
+        }
+    }
 }
