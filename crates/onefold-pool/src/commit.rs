@@ -445,4 +445,35 @@ mod tests {
         assert!(matches!(done, Err(PoolError::Poisoned(_))));
         assert_eq!((generation, containers, entries), before);
     }
+
+    #[test]
+    fn what_comes_after_a_block_that_another_wrote_meanwhile_is_written_all_the_same() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let inner = &pool.inner;
+        let bytes: Vec<Vec<u8>> = [7, 8, 0].into_iter().map(|byte| vec![byte; 4096]).collect();
+        let write = |lba: usize, expected| ChunkWrite {
+            lba: Lba::new(lba as u64),
+            data: &bytes[lba],
+            expected,
+        };
+        // A hole is there, and the first and the third write were made for something else.
+        let writes = [write(0, Some(MapEntry::Lost)), write(1, None), write(2, None)];
+        let mut scratch = inner.take_scratch();
+        let batch = inner.plan(&writes, Sharing::Wanted, &mut scratch);
+        let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
+        let needs = Needs::of_commit(3, writes.len(), Purpose::Data, records);
+        let mut engine = inner.engine_with(&needs).unwrap();
+        let done = inner.commit(&mut engine, &volume.state, &writes, &batch, &mut scratch).unwrap();
+        drop(engine);
+        assert_eq!(done.conflicts.len(), 1);
+        let mut entries = Vec::new();
+        inner.map.entries(volume.state.number, Lba::new(0), 3, &mut entries).unwrap();
+        assert!(entries[0] == MapEntry::Hole && entries[1].pba().is_some(), "{entries:?}");
+        assert_eq!(entries[2], MapEntry::Hole);
+        assert_eq!(pool.activity().zero, 1, "of zeroes nothing is stored");
+    }
 }

@@ -341,4 +341,39 @@ mod tests {
         idle(&pool, 1.5);
         assert_eq!(pool.status().unwrap().stored_chunks, BLOCKS);
     }
+
+    /// How many references of the first leaf are taken, of a volume whose first so many blocks each
+    /// follow a block that lies elsewhere.
+    fn taken(blocks: u64, closing: bool) -> usize {
+        let (sim, pool, volume) = pool();
+        for block in (0..blocks).step_by(2).chain((1..blocks).step_by(2)) {
+            let bytes = SplitMix64::new(block).bytes(CHUNK);
+            volume.write_at(block * CHUNK as u64, &bytes, false).unwrap();
+        }
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&sim, &OpenOptions::default()).unwrap();
+        let mut engine = pool.inner.engine();
+        let all: Vec<ContainerId> = engine.table.iter().map(|(id, _)| id).collect();
+        for id in all {
+            engine.table.set_closing(id, closing);
+        }
+        drop(engine);
+        let mut work = Gathering {
+            cursor: Cursor::default(),
+            group_bytes: 1 << 20,
+            references: Vec::new(),
+            records: Records::default(),
+            phase: Phase::Look,
+        };
+        pool.inner.look(&mut work).unwrap();
+        work.references.len()
+    }
+
+    #[test]
+    fn a_leaf_is_out_of_order_from_so_many_jumps_on_and_what_is_closed_stays() {
+        let least = JUMPS_MAX as u64 + 2;
+        assert_eq!((taken(least - 1, false), taken(least, false)), (0, least as usize));
+        assert_eq!(taken(least, true), 0);
+    }
 }

@@ -166,3 +166,35 @@ impl Inner {
         Ok((Some(block + run), !entries.is_empty()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use onefold_block::SimFolder;
+
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    #[test]
+    fn who_waits_to_make_a_snapshot_is_seen_until_it_is_its_turn() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let inner = &pool.inner;
+        assert!(!inner.is_lineage_wanted());
+        let turn = inner.lock_lineage_for_a_turn();
+        let seen = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(inner.lock_lineage()));
+            while inner.lineage_wanted.load(Ordering::Acquire) == 0 {
+                assert!(!waiting.is_finished(), "it waits for the turn");
+                std::thread::yield_now();
+            }
+            let seen = inner.is_lineage_wanted();
+            drop(turn);
+            seen
+        });
+        assert!(seen);
+        assert!(!inner.is_lineage_wanted());
+    }
+}

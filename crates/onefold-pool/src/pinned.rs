@@ -138,4 +138,18 @@ mod tests {
         let pinned = Pinned { left: 1000, ..Pinned::default() };
         assert!(!pinned.is_worth_punching(1500, 500) && pinned.is_worth_punching(1501, 500));
     }
+
+    #[test]
+    fn a_sixteenth_of_what_is_stored_is_worth_a_pass_if_that_is_more_than_the_slack() {
+        let folder = onefold_block::SimFolder::new();
+        let identity = crate::PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        crate::Pool::create(&folder, &crate::PoolSettings::default(), identity).unwrap();
+        let pool = crate::Pool::open(&folder, &crate::OpenOptions::default()).unwrap();
+        let worth = |stored_bytes| {
+            pool.inner.worth_punching(&SpaceTotals { stored_bytes, ..SpaceTotals::default() })
+        };
+        let slack = worth(0);
+        assert_eq!((slack, worth(16 * slack)), (pool.inner.slack_bytes(), slack));
+        assert_eq!((worth(16 * slack + 16), worth(1 << 50)), (slack + 1, 1 << 46));
+    }
 }

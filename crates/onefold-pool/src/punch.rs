@@ -255,8 +255,11 @@ fn dead_pages(info: &ContainerInfo, live: &[Location]) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
+
     use super::*;
     use crate::pba::UNIT_BYTES;
+    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
 
     #[test]
     fn only_pages_go_in_which_nothing_lives() {
@@ -275,5 +278,40 @@ mod tests {
         assert_eq!(dead_pages(&info, &live), [1..3, 4..5, 6..9, 11..19]);
         let empty = ContainerInfo { len_bytes: directory_bytes(0) as u32 + 48, ..info };
         assert_eq!(dead_pages(&ContainerInfo { chunks: 0, ..empty }, &[]), []);
+    }
+
+    #[test]
+    fn where_nothing_comes_back_no_more_is_said_to_be_punched_than_before() {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &settings, identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
+        for block in 0..300 {
+            let bytes = onefold_block::SplitMix64::new(block).bytes(4096);
+            volume.write_at(block * 4096, &bytes, false).unwrap();
+        }
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.volume("main").unwrap();
+        for run in 0..18 {
+            volume.trim((run * 16 + 2) * 4096, 14 * 4096, false).unwrap();
+        }
+        let punched = || -> Vec<u16> {
+            let engine = pool.inner.engine();
+            engine.table.iter().map(|(_, info)| info.punched).collect()
+        };
+        assert!(punched().iter().all(|&pages| pages == 0));
+        folder.fail_from(&[OpKind::Punch], 1, FaultKind::Eio);
+        let mut punching = Punching::default();
+        assert!(!pool.inner.punch_dead(&mut punching).unwrap());
+        assert!(punching.in_vain && punched().iter().all(|&pages| pages <= 1), "{:?}", punched());
+        assert!(punched().contains(&1), "nothing is shared there any more");
+        assert!(!pool.inner.punch_dead(&mut punching).unwrap(), "it is not tried again");
+        folder.clear_faults();
+        assert!(pool.inner.punch_dead(&mut Punching::default()).unwrap());
+        assert!(punched().iter().any(|&pages| pages > 1), "{:?}", punched());
     }
 }

@@ -418,3 +418,6 @@ impl Pool {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,3 +227,40 @@ impl OpenContainer {
         self.content().directory.get(ordinal).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::Lba;
+    use onefold_content::Fingerprint;
+
+    use super::*;
+
+    #[test]
+    fn a_container_takes_as_many_records_as_their_numbers_go() {
+        let id = ContainerId::new(1);
+        let capacity = 4 << 20;
+        let buffer = Buffer::new(capacity).unwrap();
+        let open = OpenContainer::new(id, capacity, (&[1; 16], 1), buffer);
+        let mut records = vec![0; UNIT_BYTES * CHUNKS_PER_CONTAINER_MAX * 2];
+        let drafts: Vec<Draft> = (0..=CHUNKS_PER_CONTAINER_MAX)
+            .map(|chunk| Draft {
+                chunk,
+                fingerprint: Fingerprint::from_bytes([7; 32]),
+                range: chunk * UNIT_BYTES..(chunk + 1) * UNIT_BYTES,
+            })
+            .collect();
+        let owner = |draft: &Draft| Owner { volume: 1, lba: Lba::new(draft.chunk as u64) };
+        let mut append = |drafts: &[Draft]| {
+            let mut placed = Vec::new();
+            let mut drafts = drafts.iter().peekable();
+            open.append(&mut records, &mut drafts, owner, |_, ordinal, _| placed.push(ordinal));
+            (placed.len(), placed.last().copied(), drafts.count())
+        };
+        let last = CHUNKS_PER_CONTAINER_MAX - 1;
+        assert!(open.has_room(last + 1, UNIT_BYTES) && !open.has_room(last + 2, UNIT_BYTES));
+        assert_eq!(append(&drafts[..last]).0, last);
+        assert!(open.has_room(1, UNIT_BYTES) && !open.has_room(2, UNIT_BYTES));
+        assert_eq!(append(&drafts[last..]), (1, Some(last as u16), 1));
+        assert!(!open.has_room(1, UNIT_BYTES));
+    }
+}

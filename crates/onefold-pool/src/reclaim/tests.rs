@@ -225,3 +225,29 @@ fn writers_help_once_they_come_near_what_may_be_dead_and_more_when_it_is_passed(
     set(0, 0);
     drop(pool.create_volume("main", size));
 }
+
+#[test]
+fn each_owner_is_asked_for_its_own_records() {
+    let folder = SimFolder::new();
+    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let volumes = ["one", "two"].map(|name| pool.create_volume(name, ByteSize(1 << 20)).unwrap());
+    // By turns two blocks of the one and one of the other, elsewhere in it.
+    let mut expected = Vec::new();
+    for n in 0..30_u64 {
+        let of = usize::from(n % 3 == 2);
+        let lba = n + 100 * of as u64;
+        let bytes = onefold_block::SplitMix64::new(n).bytes(4096);
+        onefold_block::BlockDevice::write_at(&volumes[of], lba * 4096, &bytes, false).unwrap();
+        expected.push((volumes[of].state.number, lba));
+    }
+    drop(volumes);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let id = pool.inner.engine().table.iter().next().unwrap().0;
+    let mut memory = Memory::default();
+    assert!(pool.inner.ask_owners(id, &mut memory).unwrap() > 1);
+    let found: Vec<_> = memory.references.iter().map(|found| (found.volume, found.lba)).collect();
+    assert_eq!(found, expected);
+}
