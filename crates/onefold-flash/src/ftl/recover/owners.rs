@@ -50,7 +50,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 }
                 Place::Virtual(vpn) if !gone[self.books.shared().resolve(vpn) as usize] => {}
                 Place::None | Place::Lost => {}
-                Place::Virtual(_) => self.lose_entry(lpn, scan),
+                Place::Virtual(vpn) => {
+                    self.lose_entry(lpn, scan);
+                    // Where that was has no owner: it is what is gone.
+                    self.books.release(vpn);
+                }
             }
         }
         let own: Vec<_> = self.own.all().collect();
@@ -80,16 +84,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         // With a journal everything that an entry names is durable before the entry: what is
         // not there was damaged, and must not read as never written.
         let left = if self.journal.is_on() { Place::Lost } else { Place::None };
-        if let Place::Virtual(vpn) = self.books.set(lpn, left, scan.seq_max)
-            && vpn < self.books.shared().len()
-        {
-            let root = self.books.shared().resolve(vpn);
-            if let Some(place) = self.books.release(vpn)
-                && self.books.owner(place) == Owner::Shared(root)
-            {
-                self.drop_page(place);
-            }
-        }
+        self.books.set(lpn, left, scan.seq_max);
     }
 
     /// Whether a page was programmed, as far as the scan knows.

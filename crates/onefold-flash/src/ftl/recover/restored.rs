@@ -126,7 +126,6 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 restored.since.push(held);
                 if held > 0 {
                     // Kept until it is stored anew, so that no older page takes its place.
-                    self.books.segments_mut().found(segment, held);
                     match found {
                         Some(found) => self.own.put(segment, found.ppn),
                         None => self.own.vacate(segment),

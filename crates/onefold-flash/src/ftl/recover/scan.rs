@@ -43,6 +43,13 @@ pub(super) struct Part {
     pub kept: bool,
 }
 
+impl Part {
+    /// What is not divided.
+    const fn whole(len: u32, tag: u64, kept: bool) -> Self {
+        Self { start: 0, len, gap: 0, tag, kept }
+    }
+}
+
 /// A page of the FTL's own that was found. Its place is that of its first sub-page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -191,14 +198,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         scan: &mut Scan,
     ) -> Result<Option<Part>, FtlError> {
         let subpages = self.layout.subpages();
-        let whole = Part { start: 0, len: subpages, gap: 0, tag: 0, kept: false };
         if subpages == 1 {
-            return Ok(Some(whole));
+            return Ok(Some(Part::whole(1, 0, false)));
         }
         let (ppn, start) = (self.layout.page_of(place), place % subpages);
         let parts = match scan.parts.entry(ppn) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(match self.parts_of(ppn, whole) {
+            Entry::Vacant(unknown) => unknown.insert(match self.parts_of(ppn) {
                 Ok(parts) => parts,
                 Err(NandError::Uncorrectable { .. }) => Vec::new(),
                 Err(error) => return Err(error.into()),
@@ -211,11 +217,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(parts.iter().find(|part| part.start == start).copied())
     }
 
-    fn parts_of(&mut self, ppn: u32, whole: Part) -> Result<Vec<Part>, NandError> {
-        let oob = self.nand.read_oob(ppn)?;
+    fn parts_of(&mut self, ppn: u32) -> Result<Vec<Part>, NandError> {
+        let (oob, subpages) = (self.nand.read_oob(ppn)?, self.layout.subpages());
         let kept = |key: PageKey| matches!(key, PageKey::Kept(_));
         if !matches!(oob.key, PageKey::Packed(_)) {
-            return Ok(vec![Part { tag: oob.tag, kept: kept(oob.key), ..whole }]);
+            return Ok(vec![Part::whole(subpages, oob.tag, kept(oob.key))]);
         }
         let mut start = 0;
         let mut parts = Vec::new();
@@ -225,7 +231,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             start += len;
         }
         if let Some(last) = parts.last_mut() {
-            last.gap = self.layout.gap_behind(start.min(whole.len));
+            last.gap = self.layout.gap_behind(start.min(subpages));
         }
         Ok(parts)
     }
