@@ -247,7 +247,7 @@ fn check_settings(
 }
 
 /// Whether flash pages can be packed.
-fn check_packing(geometry: &Geometry, settings: &FtlSettings) -> Result<(), FtlError> {
+pub(super) fn check_packing(geometry: &Geometry, settings: &FtlSettings) -> Result<(), FtlError> {
     let FtlSettings { subpages, packing_pages, .. } = *settings;
     let refused = |message: String| Err(FtlError::Settings(message));
     if settings.codewords && (subpages == 1 || geometry.pages_per_block < 2) {

@@ -134,7 +134,11 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(fragment.map_or(0, |fragment| fragment.tag))
     }
 
-    fn compare_and_merge(&mut self, pair: Pair, d: &mut impl Driver) -> Result<(), FtlError> {
+    pub(super) fn compare_and_merge(
+        &mut self,
+        pair: Pair,
+        d: &mut impl Driver,
+    ) -> Result<(), FtlError> {
         let mut both = [pair.duplicate, pair.original].into_iter();
         let both_live = both.all(|ppn| self.books.may_be_shared(ppn));
         let merged = if both_live && pair.duplicate != pair.original {

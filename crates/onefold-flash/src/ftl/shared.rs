@@ -183,6 +183,7 @@ mod tests {
     #[test]
     fn aliases_count_as_one_reference_and_let_go_in_turn() {
         let mut table = VirtualTable::default();
+        assert!(table.is_empty());
         let (a, b) = (table.allocate(10), table.allocate(20));
         for vpn in [a, a, b, b] {
             table.acquire(vpn);

@@ -13,6 +13,7 @@ mod lives_packed;
 mod lost_map;
 mod own;
 mod plan;
+mod sharing;
 mod state;
 mod told;
 mod waiting;
@@ -89,6 +90,14 @@ fn nothing_waits_for_which_no_block_would_be_left_when_the_power_goes() {
             assert_eq!(written == Written::Waits, lpn < waits, "{left}, {lpn}: {written:?}");
             assert_eq!(ftl.packing.is_empty(), lpn >= waits, "{left}, {lpn}");
         }
+    }
+    // What waits already does while there is a place for all of it, and no longer.
+    let mut ftl = waits_then_runs_out(3);
+    assert_eq!(ftl.write(1, &page, &mut Untimed).expect("room"), Written::Waits);
+    for waits in [true, false] {
+        ftl.keep_waiting_safe(&mut Untimed).expect("room");
+        assert_eq!(ftl.packing.is_empty(), !waits);
+        ftl.space.take_free(0).expect("free");
     }
     for left in [1, 2] {
         let mut ftl = waits_then_runs_out(left);
@@ -342,6 +351,8 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
         ftl.move_meta(segment, &mut Untimed).expect("moved");
         assert_ne!(ftl.own.place(segment), Some(place), "segment {segment}");
     }
+    let in_flash = ftl.own.slots().lpns(flash_only);
+    assert!(in_flash.into_iter().all(|lpn| ftl.books.locate_known(lpn).is_none()), "not loaded");
     ftl.check_invariants();
     let expect = |ftl: &mut Ftl<Worn, NoDedup>, context: &str| {
         for lpn in 0..200 {

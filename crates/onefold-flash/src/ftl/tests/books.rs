@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::dedup::NoDedup;
 use crate::ftl::blocks::Blocks;
-use crate::ftl::map::{Owner, Place};
+use crate::ftl::map::{Owner, PageMap, Place};
 use crate::ftl::shared::{UNUSED, VirtualTable, stored_alias};
 use crate::ftl::{Durability, Ftl, FtlSettings};
 use crate::geometry::Geometry;
@@ -150,6 +150,7 @@ impl Driver for Lookups {
 
 #[test]
 fn every_request_looks_up_once() {
+    assert!(PageMap::new(0).is_empty());
     let mut ftl = drive();
     let mut lookups = Lookups::default();
     ftl.write(3, &Identity::of_number(9), &mut lookups).expect("writes");
@@ -159,5 +160,7 @@ fn every_request_looks_up_once() {
     ftl.trim_range(3, 0, &mut lookups).expect("nothing");
     assert_eq!(lookups.0, 2);
     ftl.trim_range(3, 2, &mut lookups).expect("trims");
+    assert_eq!(lookups.0, 3);
+    ftl.write(200, &Identity::of_number(9), &mut lookups).expect_err("there is no such page");
     assert_eq!(lookups.0, 3);
 }

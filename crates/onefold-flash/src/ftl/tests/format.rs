@@ -2,7 +2,8 @@
 //! Room: onefold-flash.
 
 use crate::dedup::NoDedup;
-use crate::ftl::{Counters, Durability, Ftl, FtlError, FtlSettings, Temperature};
+use crate::ftl::format::check_packing;
+use crate::ftl::{Counters, Durability, Ftl, FtlError, FtlSettings, Pacing, Temperature};
 use crate::geometry::Geometry;
 use crate::nand::{BlankNand, IdentityNand};
 use crate::op::{Cause, OpKind};
@@ -57,7 +58,9 @@ fn packing_is_refused_just_beyond_its_limits() {
     refused("packing_pages", |s, _| (s.subpages, s.packing_pages) = (4, 0));
     accepted(|s, _| (s.subpages, s.packing_pages) = (4, 64));
     refused("packing_pages", |s, _| (s.subpages, s.packing_pages) = (4, 65));
-    refused("whole map", |s, _| (s.subpages, s.map_cache_bytes) = (4, 1 << 20));
+    for bytes in [1, 1 << 20] {
+        refused("whole map", |s, _| (s.subpages, s.map_cache_bytes) = (4, bytes));
+    }
     refused("codewords", |s, _| s.codewords = true);
     refused("codewords", |s, g| {
         (s.codewords, s.subpages, g.pages_per_block, g.blocks_per_plane) = (true, 4, 1, 1024);
@@ -67,6 +70,44 @@ fn packing_is_refused_just_beyond_its_limits() {
     });
     // Whether pages are packed is no question with one sub-page.
     accepted(|s, _| s.packing_pages = 0);
+}
+
+/// Places of the flash and of what waits have numbers of thirty bits.
+#[test]
+fn packed_places_are_fewer_than_a_mapping_entry_can_name() {
+    let settings = FtlSettings { subpages: 4, packing_pages: 1, ..FtlSettings::default() };
+    // Eight wait; blocks have eight places each.
+    let checked = |blocks: u32| check_packing(&plane(blocks, 2), &settings);
+    checked((1 << 27) - 2).expect("numbers are left");
+    let refused = checked((1 << 27) - 1).expect_err("there is a place for each number");
+    assert!(refused.to_string().contains("1073741824 sub-pages"), "{refused}");
+}
+
+#[test]
+fn idle_blocks_are_fewer_where_victims_are_collected_bit_by_bit() {
+    // Blocks of each plane that are not used by what is mapped, as follows from what is said.
+    let idle = |gc_reserve_blocks, pacing, temperature| {
+        let settings = FtlSettings {
+            logical_pages: 600,
+            gc_reserve_blocks,
+            pacing,
+            temperature,
+            ..FtlSettings::default()
+        };
+        let ftl = made(Geometry { planes_per_die: 2, ..plane(32, 16) }, settings).expect("fits");
+        (64.0 - ftl.effective_alpha() * 600.0 / 16.0) / 2.0
+    };
+    let one_pool = Temperature::OnePool;
+    let (whole, bits) = (Pacing::WholeBlock, Pacing::Incremental);
+    let kept = idle(4, whole, one_pool);
+    assert!((5.5..6.0).contains(&kept), "{kept}: the reserve, one and a half, and a part of one");
+    for (reserve, less) in [(4, 0.2..0.5), (2, 0.05..0.17)] {
+        let found = idle(reserve, whole, one_pool) - idle(reserve, bits, one_pool);
+        assert!(less.contains(&found), "{reserve}: {found}");
+    }
+    let hot = Temperature::HotRange { hot_pages: 60, hot_writes_permille: 500 };
+    let more = idle(4, whole, hot) - kept;
+    assert!((0.9..1.1).contains(&more), "{more}: half of the two open blocks of another pool");
 }
 
 #[test]

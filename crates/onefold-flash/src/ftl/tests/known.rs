@@ -79,6 +79,18 @@ fn what_is_on_the_flash_already_is_not_replayed_again() {
     assert_eq!(trimmed(&mut ftl), [99]);
 }
 
+/// What a file remembers is no better than the file.
+#[test]
+fn records_of_pages_that_there_are_not_change_nothing() {
+    let (ftl, now) = written(Durability::Journal);
+    let known = [(now + 1, Record::Trim { lpn: 98, count: 4 })];
+    let (mut ftl, report) =
+        Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)
+            .expect("opens");
+    assert_eq!((trimmed(&mut ftl), report.lost_entries), (vec![98, 99], 0));
+    ftl.check_invariants();
+}
+
 #[test]
 fn a_drive_without_journal_takes_no_records() {
     let (ftl, now) = written(Durability::NoJournal);

@@ -124,3 +124,30 @@ fn a_policy_sees_what_waits_at_once_and_the_flash_in_its_time() {
     assert_eq!([stored, waits].map(|at| look.read_ns(at)), [500, 0]);
     assert_eq!((look.program_ns(), look.work_ns(Work::Hash)), (700, 900));
 }
+
+/// What dies on its way out of a victim is forgotten with the block: what is written to its old
+/// place later has nothing to do with it.
+#[test]
+fn what_died_on_its_way_is_on_its_way_no_more() {
+    let settings = FtlSettings { gc_idle_blocks: 64, packing_pages: 1, ..settings() };
+    let mut ftl = Ftl::format(nand(), NoDedup, settings).expect("fits");
+    for lpn in 0..100 {
+        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+    }
+    ftl.flush(&mut Untimed).expect("flushes");
+    for lpn in (0..100).step_by(2) {
+        ftl.trim(lpn, &mut Untimed).expect("trims");
+    }
+    while ftl.gathered[0].is_empty() {
+        assert!(ftl.collect_idle(0, &mut Untimed).expect("collects"));
+    }
+    let victim = ftl.victims.of(0).expect("chosen").block;
+    for lpn in 0..100 {
+        if ftl.locate(lpn).is_some_and(|place| ftl.layout.block_of(place) == victim) {
+            ftl.trim(lpn, &mut Untimed).expect("trims");
+        }
+    }
+    assert!(ftl.collect_idle(0, &mut Untimed).expect("collects"));
+    assert_eq!(ftl.space.blocks().written(victim), 0, "erased");
+    assert!(ftl.gathered[0].is_empty());
+}
