@@ -316,14 +316,12 @@ impl Inner {
 mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
 
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::{Pool, PoolSettings};
 
     #[test]
     fn what_a_checkpoint_for_want_of_space_did_not_write_out_is_so_by_the_next_one() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         volume.write_at(0, &[7; 4096], false).unwrap();
         let inner = &pool.inner;

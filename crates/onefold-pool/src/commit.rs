@@ -379,17 +379,15 @@ mod tests {
     use onefold_block::{ByteSize, Lba, SimFolder};
 
     use super::*;
+    use crate::PoolSettings;
     use crate::plan::Sharing;
     use crate::provide::{Needs, NewRecords};
     use crate::space::Purpose;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
 
     #[test]
     fn what_others_stored_after_it_was_planned_is_a_duplicate() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         let (inner, volume) = (&pool.inner, &volume.state);
         let (old, new) = (vec![7; 4096], vec![8; 4096]);
@@ -417,9 +415,7 @@ mod tests {
     #[test]
     fn a_commit_that_was_planned_before_a_failure_or_a_deletion_changes_nothing() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         let (inner, state) = (&pool.inner, &volume.state);
         let data = vec![7; 4096];
@@ -449,9 +445,7 @@ mod tests {
     #[test]
     fn what_comes_after_a_block_that_another_wrote_meanwhile_is_written_all_the_same() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         let inner = &pool.inner;
         let bytes: Vec<Vec<u8>> = [7, 8, 0].into_iter().map(|byte| vec![byte; 4096]).collect();

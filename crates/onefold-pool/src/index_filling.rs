@@ -212,14 +212,12 @@ mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
 
     use super::*;
-    use crate::{OpenOptions, PoolIdentity, PoolSettings};
+    use crate::PoolSettings;
 
     #[test]
     fn an_index_with_more_memory_reads_all_containers_again() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         volume.write_at(0, &[7; 4096], false).unwrap();
         assert!(pool.fill_index(u64::MAX));

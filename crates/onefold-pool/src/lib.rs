@@ -21,6 +21,8 @@ mod counters;
 mod deduplicate;
 mod differences;
 mod drop_steps;
+#[cfg(test)]
+mod empty_pool;
 mod engine;
 mod error;
 mod flush;

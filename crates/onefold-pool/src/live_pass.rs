@@ -173,14 +173,12 @@ mod tests {
 
     use onefold_block::SimFolder;
 
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::PoolSettings;
 
     #[test]
     fn who_waits_to_make_a_snapshot_is_seen_until_it_is_its_turn() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let inner = &pool.inner;
         assert!(!inner.is_lineage_wanted());
         let turn = inner.lock_lineage_for_a_turn();

@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
     use crate::pba::UNIT_BYTES;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::{OpenOptions, Pool, PoolSettings};
 
     #[test]
     fn only_pages_go_in_which_nothing_lives() {
@@ -284,9 +284,7 @@ mod tests {
     fn where_nothing_comes_back_no_more_is_said_to_be_punched_than_before() {
         let folder = SimFolder::new();
         let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &settings, identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &settings);
         let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
         for block in 0..300 {
             let bytes = onefold_block::SplitMix64::new(block).bytes(4096);

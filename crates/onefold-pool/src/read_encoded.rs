@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
     use crate::format::container::HEADER_BYTES;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::{OpenOptions, Pool, PoolSettings};
 
     /// Numbers of the blocks handed on of four, of which the last is a hole, and what is said of
     /// others.
@@ -91,9 +91,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_and_never_left_out() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         volume.write_at(0, &SplitMix64::new(1).bytes(3 * 4096), false).unwrap();
         drop(volume);

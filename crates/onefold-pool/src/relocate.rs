@@ -262,15 +262,13 @@ mod tests {
     use onefold_block::{BlockDevice, ByteSize, SimFolder};
 
     use super::*;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::PoolSettings;
 
     #[test]
     fn only_what_still_holds_is_moved_and_is_found_at_its_new_place() {
         let folder = SimFolder::new();
         let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &settings, identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &settings);
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         let (inner, state) = (&pool.inner, &volume.state);
         for block in 0..4u8 {

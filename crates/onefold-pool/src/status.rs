@@ -378,13 +378,10 @@ mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
 
     use super::*;
-    use crate::{OpenOptions, PoolIdentity};
 
     fn status() -> PoolStatus {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("v", ByteSize(8 << 20)).unwrap();
         for n in 0..64 {
             volume.write_at(n * 65_536, &SplitMix64::new(n % 16).bytes(65_536), false).unwrap();

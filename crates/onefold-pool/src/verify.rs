@@ -230,15 +230,13 @@ enum Outcome {
 mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
 
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::{OpenOptions, Pool, PoolSettings};
 
     #[test]
     fn who_writes_what_a_container_holds_has_the_next_ones_directory_read_ahead() {
         let folder = SimFolder::new();
         let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &settings, identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &settings);
         let volume = pool.create_volume("main", ByteSize(1 << 30)).unwrap();
         let write = |volume: &crate::Volume, at: u64, seeds: std::ops::Range<u64>| {
             for seed in seeds {

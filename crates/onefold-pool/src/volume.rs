@@ -237,14 +237,12 @@ mod tests {
     use onefold_block::{ByteSize, SimFolder};
 
     use super::*;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use crate::PoolSettings;
 
     #[test]
     fn what_there_is_of_one_byte_is_one_byte_and_of_none_nothing() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         volume.write_at(0, &[7; 4096], false).unwrap();
         for at in [0, 100, 4095, 4096, 5000, (1 << 20) - 1] {

@@ -18,18 +18,21 @@ mod state;
 mod told;
 mod waiting;
 
+use std::collections::BTreeSet;
+
 use crate::dedup::{Engine, NoDedup};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::stream::Stream;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Written};
 use crate::geometry::Geometry;
 use crate::nand::{
-    BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Payload,
-    PowerCut, Sizes,
+    BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut, Sizes,
 };
 use crate::op::{Cause, Untimed};
 use crate::testing::perfect::PerfectTable;
 use crate::testing::plane::plane;
+
+use told::{Telling, Told};
 
 #[test]
 fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
@@ -270,60 +273,6 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
     }
 }
 
-/// An array some of whose own pages cannot be read.
-struct Worn {
-    inner: IdentityNand,
-    unreadable: Vec<u32>,
-}
-
-impl Nand for Worn {
-    type Page = Identity;
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn program(
-        &mut self,
-        ppn: u32,
-        payload: Payload<'_, Identity>,
-        oob: &Oob,
-    ) -> Result<(), NandError> {
-        self.inner.program(ppn, payload, oob)
-    }
-
-    fn copy(&mut self, from: u32, to: u32, key: PageKey, seq: u64) -> Result<u64, NandError> {
-        self.inner.copy(from, to, key, seq)
-    }
-
-    fn read(&mut self, ppn: u32) -> Result<Identity, NandError> {
-        self.inner.read(ppn)
-    }
-
-    fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
-        if self.unreadable.contains(&ppn) {
-            return Err(NandError::Uncorrectable { ppn, retries: 3 });
-        }
-        self.inner.read_meta(ppn)
-    }
-
-    fn read_oob(&mut self, ppn: u32) -> Result<Oob, NandError> {
-        self.inner.read_oob(ppn)
-    }
-
-    fn erase(&mut self, block: u32) -> Result<(), NandError> {
-        self.inner.erase(block)
-    }
-
-    fn is_bad(&self, block: u32) -> bool {
-        self.inner.is_bad(block)
-    }
-
-    fn sync(&mut self) -> Result<(), NandError> {
-        self.inner.sync()
-    }
-}
-
 /// Collection comes to a mapping page that cannot be read any more.
 #[test]
 fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
@@ -334,7 +283,11 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
         ..FtlSettings::default()
     };
     let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
-    let nand = Worn { inner: IdentityNand::new(geometry), unreadable: Vec::new() };
+    let nand = Telling {
+        inner: PowerCut::new(IdentityNand::new(geometry), Faults::default()),
+        told: Told::default(),
+        unreadable: BTreeSet::new(),
+    };
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
     for lpn in 0..200 {
         ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
@@ -347,14 +300,14 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
     let in_dram = held.iter().position(|&held| held).unwrap() as u32;
     for segment in [flash_only, in_dram] {
         let place = ftl.own.place(segment).expect("stored");
-        ftl.nand.unreadable.push(place);
+        ftl.nand.unreadable.insert(place);
         ftl.move_meta(segment, &mut Untimed).expect("moved");
         assert_ne!(ftl.own.place(segment), Some(place), "segment {segment}");
     }
     let in_flash = ftl.own.slots().lpns(flash_only);
     assert!(in_flash.into_iter().all(|lpn| ftl.books.locate_known(lpn).is_none()), "not loaded");
     ftl.check_invariants();
-    let expect = |ftl: &mut Ftl<Worn, NoDedup>, context: &str| {
+    let expect = |ftl: &mut Ftl<Telling, NoDedup>, context: &str| {
         for lpn in 0..200 {
             let held = ftl.read(lpn, &mut Untimed);
             let held = held.unwrap_or_else(|error| panic!("{context}, {lpn}: {error}"));

@@ -11,20 +11,17 @@ use onefold_flash::nand::bytes::{
 };
 use onefold_flash::nand::{ByteNand, Nand, NandError, Oob, PageKey, Payload, WearModel};
 
+use crate::validation::plane::plane;
+
 const PAGE: usize = 1024;
 const PAGES: u32 = 4;
 const BLOCKS: u32 = 5;
 
 fn geometry() -> Geometry {
     Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 1,
-        blocks_per_plane: BLOCKS,
-        pages_per_block: PAGES,
         page_bytes: PAGE as u32,
         oob_bytes: 32 + RECORD_BYTES as u32,
+        ..plane(BLOCKS, PAGES)
     }
 }
 

@@ -27,9 +27,9 @@ fn full(settings: FtlSettings) -> Drive {
 
 /// Counts operations of collection, and wants all host pages on one plane, if any.
 #[derive(Default)]
-struct Watch {
-    collected: u64,
-    plane: Option<u32>,
+pub struct Watch {
+    pub collected: u64,
+    pub plane: Option<u32>,
 }
 
 impl Driver for Watch {

@@ -12,6 +12,8 @@ use onefold_flash::nand::bytes::{
 };
 use onefold_flash::nand::{ByteNand, Nand, NandError, Oob, PageKey, Payload, WearModel};
 
+use crate::validation::plane::plane;
+
 pub const PAGE: u64 = 1024;
 pub const PAGES: u32 = 4;
 pub const BLOCKS: u32 = 5;
@@ -23,16 +25,7 @@ pub const RECORDS: u64 = TABLE + 4096;
 pub const OWN: u64 = RECORDS + 4096;
 
 pub fn geometry() -> Geometry {
-    Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 1,
-        blocks_per_plane: BLOCKS,
-        pages_per_block: PAGES,
-        page_bytes: PAGE as u32,
-        oob_bytes: OOB as u32,
-    }
+    Geometry { page_bytes: PAGE as u32, oob_bytes: OOB as u32, ..plane(BLOCKS, PAGES) }
 }
 
 pub fn channel() -> ChannelSpec {

@@ -11,20 +11,18 @@ use onefold_flash::nand::{
     Oob, PageKey, Payload, PowerCut, WearModel,
 };
 
+use crate::validation::plane::plane;
+
 const PAGE: usize = 1024;
 const PAGES: u32 = 4;
 const BLOCKS: u32 = 6;
 
 fn geometry() -> Geometry {
     Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
         planes_per_die: 2,
-        blocks_per_plane: BLOCKS / 2,
-        pages_per_block: PAGES,
         page_bytes: PAGE as u32,
         oob_bytes: 96,
+        ..plane(BLOCKS / 2, PAGES)
     }
 }
 

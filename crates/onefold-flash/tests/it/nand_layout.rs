@@ -12,6 +12,8 @@ use onefold_flash::nand::bytes::{
 };
 use onefold_flash::nand::{ByteNand, Fragment, Nand, NandError, Oob, PageKey, Payload, WearModel};
 
+use crate::validation::plane::plane;
+
 const PAGE: usize = 1024;
 pub const PAGES: u32 = 4;
 pub const BLOCKS: u32 = 5;
@@ -26,16 +28,7 @@ pub const RECORDS: usize = TABLE + 4096;
 const OWN: usize = RECORDS + 4096;
 
 pub fn geometry() -> Geometry {
-    Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 1,
-        blocks_per_plane: BLOCKS,
-        pages_per_block: PAGES,
-        page_bytes: PAGE as u32,
-        oob_bytes: OOB as u32,
-    }
+    Geometry { page_bytes: PAGE as u32, oob_bytes: OOB as u32, ..plane(BLOCKS, PAGES) }
 }
 
 /// The bad block of the drive is its last.

@@ -15,6 +15,8 @@ use onefold_flash::nand::{
     ByteNand, Fragment, Nand, NandError, Oob, PageKey, Payload, WearModel, likeness,
 };
 
+use crate::validation::plane::plane;
+
 const PAGE: usize = 1024;
 const PAGES: u32 = 4;
 const BLOCKS: u32 = 6;
@@ -22,16 +24,7 @@ const BLOCKS: u32 = 6;
 const OOB: usize = 32 + 64 + 16;
 
 fn geometry() -> Geometry {
-    Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 1,
-        blocks_per_plane: BLOCKS,
-        pages_per_block: PAGES,
-        page_bytes: PAGE as u32,
-        oob_bytes: OOB as u32,
-    }
+    Geometry { page_bytes: PAGE as u32, oob_bytes: OOB as u32, ..plane(BLOCKS, PAGES) }
 }
 
 fn nand(code: &str, wear: WearModel) -> ByteNand<MemStore> {

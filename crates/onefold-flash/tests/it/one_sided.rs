@@ -2,46 +2,19 @@
 //! free blocks, and the drive is never out of space. Nor is it when sharing comes and goes.
 //! Room: onefold-flash.
 
-use crate::validation::perfect::PerfectTable;
 use onefold_block::SplitMix64;
 use onefold_flash::Geometry;
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
 use onefold_flash::nand::{Identity, IdentityNand};
-use onefold_flash::op::{Driver, FlashOp, Untimed, Work};
+use onefold_flash::op::Untimed;
 
-/// Without time, and with a wish.
-struct Prefers(Option<u32>);
-
-impl Driver for Prefers {
-    fn issue(&mut self, _op: FlashOp) {}
-
-    fn work(&mut self, _work: Work, _foreground: bool) {}
-
-    fn is_idle(&self, _plane: u32) -> bool {
-        true
-    }
-
-    fn preferred_plane(&mut self) -> Option<u32> {
-        self.0
-    }
-
-    fn now_ns(&self) -> u64 {
-        0
-    }
-}
+use crate::collection::Watch;
+use crate::validation::perfect::PerfectTable;
+use crate::validation::plane::plane;
 
 fn geometry(pages_per_block: u32) -> Geometry {
-    Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: 3,
-        blocks_per_plane: 24,
-        pages_per_block,
-        page_bytes: 512,
-        oob_bytes: 64,
-    }
+    Geometry { planes_per_die: 3, page_bytes: 512, oob_bytes: 64, ..plane(24, pages_per_block) }
 }
 
 type Drive = Ftl<IdentityNand, NoDedup>;
@@ -72,7 +45,7 @@ fn overwrite(ftl: &mut Drive, pages: u32, random: &mut SplitMix64) -> Result<(),
         let wish = if random.chance(1, 8) { None } else { Some(0) };
         let lpn = if turn < pages { turn } else { random.below(pages.into()) as u32 };
         let page = Identity::of_number(turn.into());
-        ftl.write(lpn, &page, &mut Prefers(wish))?;
+        ftl.write(lpn, &page, &mut Watch { plane: wish, ..Watch::default() })?;
         if random.chance(1, 50) {
             ftl.trim(random.below(pages.into()) as u32, &mut Untimed)?;
         }
@@ -150,7 +123,7 @@ fn sharing_that_ends_leaves_no_more_pages_of_the_map_than_there_is_room_for() {
                 }
             };
             assert!(logical_pages >= 40, "{logical_pages} pages are too few to share any");
-            let mut unique = 1000;
+            let (mut unique, mut watch) = (1000, Watch { plane: Some(0), ..Watch::default() });
             for round in 0..12 {
                 for turn in 0..logical_pages {
                     let lpn =
@@ -158,12 +131,13 @@ fn sharing_that_ends_leaves_no_more_pages_of_the_map_than_there_is_room_for() {
                     let shared = round % 2 == 0 && random.chance(1, 2);
                     unique += 1;
                     let content = if shared { random.below(40) } else { unique };
-                    ftl.write(lpn, &Identity::of_number(content), &mut Prefers(Some(0)))
-                        .unwrap_or_else(|error| {
+                    ftl.write(lpn, &Identity::of_number(content), &mut watch).unwrap_or_else(
+                        |error| {
                             panic!(
                                 "{pages_per_block} pages, {planes} planes, round {round}: {error}"
                             )
-                        });
+                        },
+                    );
                 }
             }
         }

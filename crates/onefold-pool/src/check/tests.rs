@@ -8,8 +8,8 @@ use onefold_block::{
 };
 
 use super::*;
+use crate::PoolSettings;
 use crate::format::container::FOOTER_BYTES;
-use crate::{OpenOptions, PoolIdentity, PoolSettings};
 
 #[test]
 fn totals_that_are_not_what_was_counted_are_named() {
@@ -48,9 +48,7 @@ fn findings_are_counted_past_those_that_are_named_and_one_is_not_told_twice() {
 #[test]
 fn a_fingerprint_that_is_another_chunks_is_found() {
     let folder = SimFolder::new();
-    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
     let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
     for block in 0..3u8 {
         volume.write_at(u64::from(block) << 12, &[block + 1; 4096], false).unwrap();

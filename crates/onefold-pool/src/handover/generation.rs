@@ -112,14 +112,12 @@ mod tests {
     use onefold_block::SimFolder;
 
     use super::*;
-    use crate::{OpenOptions, PoolIdentity, PoolSettings};
+    use crate::{OpenOptions, PoolSettings};
 
     #[test]
     fn a_generation_that_nobody_knows_is_one_that_never_was() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         (0..5).for_each(|_| pool.checkpoint().unwrap());
         let before = pool.generation().unwrap().number;
         let newest = pool.inner.flusher().sequence;

@@ -294,14 +294,12 @@ mod tests {
     use onefold_block::{ByteSize, FolderContainerStore, Lba, SimFolder};
 
     use super::*;
-    use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings, open};
+    use crate::{PoolSettings, open};
 
     #[test]
     fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         drop(pool.create_volume("small", ByteSize(512 * 4096)).unwrap());
         drop(pool.create_volume("large", ByteSize(1 << 30)).unwrap());
         pool.close().unwrap();
@@ -336,9 +334,7 @@ mod tests {
     #[test]
     fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
         let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
         drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
         pool.close().unwrap();
         let files = open::files(&folder).unwrap();

@@ -229,9 +229,7 @@ fn writers_help_once_they_come_near_what_may_be_dead_and_more_when_it_is_passed(
 #[test]
 fn each_owner_is_asked_for_its_own_records() {
     let folder = SimFolder::new();
-    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
     let volumes = ["one", "two"].map(|name| pool.create_volume(name, ByteSize(1 << 20)).unwrap());
     // By turns two blocks of the one and one of the other, elsewhere in it.
     let mut expected = Vec::new();

@@ -4,14 +4,12 @@
 use onefold_block::{FaultKind, OpKind, SimFolder};
 
 use super::*;
-use crate::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+use crate::{Pool, PoolSettings};
 
 #[test]
 fn a_volume_whose_checkpoint_had_no_space_is_gone_at_once() {
     let folder = SimFolder::new();
-    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
     drop(pool.create_volume("first", ByteSize(1 << 20)).unwrap());
     folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
     let failed = pool.create_volume("second", ByteSize(1 << 20));

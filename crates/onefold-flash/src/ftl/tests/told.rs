@@ -239,7 +239,7 @@ macro_rules! table {
 pub struct Teller {
     pub table: Table,
     pub told: Told,
-    /// Pages of these contents are wanted apart: every so manieth; 0 for none.
+    /// Pages whose content is a multiple of this are wanted apart; 0 for none.
     pub apart_every: u64,
 }
 
