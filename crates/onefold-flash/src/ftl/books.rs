@@ -255,12 +255,19 @@ impl<N: Nand> Books<N> {
         self.map.load(self.segments.slots().lpns(segment), bytes);
     }
 
+    /// Nobody knows where the pages of a segment of the map are, as long as no page has an owner.
+    pub fn lose(&mut self, segment: u32) {
+        self.map.lose(self.segments.slots().lpns(segment));
+    }
+
     /// The mapping page of a segment of the map cannot be read any more. What has an owner is where
     /// that says; nobody knows where the other pages are. Without that an owner would put its page
     /// back there when collection moves it, whatever was written since.
-    pub fn lose(&mut self, segment: u32) {
+    ///
+    /// Cost: a look at each place of the drive.
+    pub fn lose_all_but_owned(&mut self, segment: u32) {
+        self.lose(segment);
         let lpns = self.segments.slots().lpns(segment);
-        self.map.lose(lpns.clone());
         for place in 0..self.layout.places() {
             if let Owner::Data(lpn) | Owner::Kept(lpn) = self.owners.get(place)
                 && lpns.contains(&lpn)

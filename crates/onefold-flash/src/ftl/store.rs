@@ -97,7 +97,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if in_dram {
             return self.store_segment(segment, d);
         }
-        self.books.lose(segment);
+        self.books.lose_all_but_owned(segment);
         self.store_segment(segment, d)?;
         self.books.forget(segment);
         Ok(())

@@ -69,7 +69,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             match self.nand.read_meta(self.layout.page_of(place)) {
                 Ok(bytes) => self.books.load(segment, &bytes),
                 Err(NandError::Uncorrectable { .. }) => {
-                    self.books.lose(segment);
+                    self.books.lose_all_but_owned(segment);
                     self.books.segments_mut().change(segment, self.journal.now());
                 }
                 Err(error) => return Err(error.into()),
