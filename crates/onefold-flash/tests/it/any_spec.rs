@@ -1,7 +1,7 @@
 //! Whatever a specification says, a run of it ends: with a report, or with a refusal that says why.
 //! Room: onefold-flash.
-//! `ONEFOLD_ANY_SPECS` is how many are drawn (1,000 take ten minutes in the debug profile), or
-//! which: `274..275` is the seed 274 alone.
+//! `ONEFOLD_ANY_SPECS` is how many are drawn (1,000 take some four minutes of a core), or which:
+//! `274..275` is the seed 274 alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
