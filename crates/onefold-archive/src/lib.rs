@@ -13,7 +13,7 @@
 //! - [`browse`] walks about in all versions and reads any byte, for whoever mounts an archive;
 //! - [`seal`] encrypts what is on disk, below all others;
 //! - `verify`, `remove`, `compact` and `repair` do what their names say, `parent` spares reading
-//!   what did not change, `prune` says which versions to keep, [`trace`] which containers are read.
+//!   what did not change, [`trace`] says which containers are read.
 
 pub mod adder;
 pub mod archive;
@@ -35,7 +35,6 @@ mod log;
 mod manifest;
 mod packed;
 mod parent;
-mod prune;
 mod remove;
 mod repair;
 mod rewrite;
@@ -59,7 +58,6 @@ pub use format::entry::{Entry, Kind, Metadata, Recipe, Stamp};
 pub use format::log_record::{AddTotals, VersionInfo};
 pub use index::INDEX_BYTES_MIN;
 pub use lock::LockKind;
-pub use prune::Keep;
 pub use remove::Removed;
 pub use repair::RepairReport;
 pub use rewrite::{Rewriting, SEGMENT_CHUNKS};

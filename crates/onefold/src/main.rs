@@ -40,6 +40,7 @@ mod table;
 mod text_file;
 mod top;
 mod transfer;
+mod utc;
 mod watch;
 
 use std::process::ExitCode;

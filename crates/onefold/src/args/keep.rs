@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onefold_archive::Keep;
+use onefold_block::Keep;
 
 /// Rules of what to keep.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -191,39 +191,3 @@ fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
     let is_well = report.lost.is_empty() && (report.steps.is_empty() || repaired);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-
-/// A moment as people write it, in UTC.
-pub fn utc_text(time_s: i64) -> String {
-    let (days, second) = (time_s.div_euclid(86_400), time_s.rem_euclid(86_400));
-    // Days are counted from 0000-03-01, so that leap days end years of 400-year eras.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + carry;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_read_as_dates() {
-        let cases = [
-            (0, "1970-01-01 00:00:00"),
-            (951_782_399, "2000-02-28 23:59:59"),
-            (951_782_400, "2000-02-29 00:00:00"),
-            (4_107_542_400, "2100-03-01 00:00:00"),
-            (-1, "1969-12-31 23:59:59"),
-            (1_234_567_890, "2009-02-13 23:31:30"),
-        ];
-        for (time, text) in cases {
-            assert_eq!(utc_text(time), text);
-        }
-    }
-}

@@ -8,13 +8,14 @@ use onefold_archive::{Archive, LockKind, Removed, VersionInfo};
 use onefold_block::ByteSize;
 use serde::Serialize;
 
-use super::archive::{failure, open, utc_text};
+use super::archive::{failure, open};
 use crate::args::{ArchivePruneArgs, ArchiveRemoveArgs};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::plural;
+use crate::utc::utc_text;
 
 /// Remove versions by number.
 pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {

@@ -15,7 +15,7 @@ use onefold_block::ByteSize;
 use onefold_workload::CsvWriter;
 use serde::Serialize;
 
-use super::archive::{failure, open, utc_text};
+use super::archive::{failure, open};
 use super::archive_add::TotalsJson;
 use super::archive_restore::stored_path;
 use crate::archive_cache;
@@ -28,6 +28,7 @@ use crate::out_file::Listed;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
 use crate::table::{Align, Table, count, plural};
+use crate::utc::utc_text;
 
 /// Memory for the assembly area of one file.
 const CAT_BYTES: u64 = 32 << 20;

@@ -12,7 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::PoolStatusArgs;
-use crate::commands::archive::utc_text;
 use crate::endurance::{self, Endurance};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -23,6 +22,7 @@ use crate::output::Printer;
 use crate::pool_cache::{CacheReport, ServedCache};
 use crate::scrub_state::ScrubState;
 use crate::status_view::{StatusJson, status_text};
+use crate::utc::utc_text;
 
 /// Between two looks of `--watch`, and how soon it hears of Ctrl-C.
 const PERIOD: Duration = Duration::from_secs(2);

@@ -1,13 +1,12 @@
 //! `onefold volume prune`: snapshots that no rule keeps go.
 //! Room: onefold.
 
-use onefold_archive::Keep;
+use onefold_block::Keep;
 use onefold_control::Report;
 use onefold_pool::{Budgets, PoolError, SnapshotInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::archive::utc_text;
 use super::volume_snapshot::give_up_deleted;
 use crate::args::VolumePruneArgs;
 use crate::failure::Result;
@@ -16,6 +15,7 @@ use crate::operate::door::{self, Opening};
 use crate::operate::{Context, table};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::plural;
+use crate::utc::utc_text;
 
 /// Which snapshots to keep of a volume's.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]

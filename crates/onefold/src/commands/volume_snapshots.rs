@@ -11,13 +11,13 @@ use onefold_pool::{PoolError, SNAPSHOT_MARK, SnapshotInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::archive::utc_text;
 use super::volume_snapshot::identity_text;
 use crate::failure::{Failure, Result};
 use crate::operate::door::Door;
 use crate::operate::{Context, table};
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table};
+use crate::utc::utc_text;
 
 /// Which snapshots to list.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use onefold_archive::Keep;
+use onefold_block::Keep;
 use onefold_pool::{Pool, PoolError, SNAPSHOT_MARK, SnapshotInfo, SnapshotOptions, Volume};
 
-use crate::commands::archive::utc_text;
 use crate::commands::volume_prune::decide;
 use crate::random::random;
+use crate::utc::utc_text;
 
 /// What the names of these snapshots begin with, after the mark.
 const AUTOMATIC: &str = "auto-";

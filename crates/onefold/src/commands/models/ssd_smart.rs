@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::ssd_serve::failure;
 use crate::args::models::SsdSmartArgs;
-use crate::commands::archive::utc_text;
 use crate::failure::Result;
 use crate::handover;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::status_view::{GenerationJson, generation_text};
 use crate::table::{Align, Table, count, plural};
+use crate::utc::utc_text;
 
 /// The widest bar of a histogram, in characters.
 const BAR: u64 = 40;
