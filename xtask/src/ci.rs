@@ -63,7 +63,7 @@ const BESIDE: [Step; 7] = [
         &["clippy", "--quiet", "--package", "onefold", "--", "--deny", "warnings"],
     ),
     step(
-        "without models",
+        "smallest build",
         &[
             "clippy",
             "--quiet",

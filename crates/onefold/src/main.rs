@@ -4,7 +4,9 @@
 //! In the order in which a run meets them: `args` is what was written, `settings_file` and the
 //! environment fill in what was not, `commands` do it, one file each, and `output` says so.
 
+#[cfg(feature = "archive")]
 mod archive_cache;
+#[cfg(feature = "archive")]
 mod archive_place;
 mod args;
 mod attach;
@@ -38,6 +40,7 @@ mod status_view;
 mod store_folder;
 mod table;
 mod text_file;
+#[cfg(feature = "top")]
 mod top;
 mod transfer;
 mod utc;
@@ -80,6 +83,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
     }
     match &parsed.args.command {
         Command::Serve(args) => return c::serve::run(parsed, args, printer),
+        #[cfg(feature = "archive")]
         Command::Archive(command) => return c::archive::run(command, printer),
         Command::Estimate(args) => match &args.merge {
             Some(EstimateCommand::Merge(args)) => return c::estimate::merge(args, printer),
@@ -127,6 +131,7 @@ fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<Exi
         Command::Trace(TraceCommand::Convert(args)) => c::trace_convert::run(args, printer),
         Command::Trace(TraceCommand::Info(args)) => c::trace_info::run(args, printer),
         Command::Trace(TraceCommand::Record(args)) => c::trace_record::run(args, printer),
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
         Command::Attach(args) => c::attach::run(args, printer),
         Command::Carry(args) => attach::carry(&args.socket, &args.volume, args.read_only),

@@ -14,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use toml::de::{DeTable, DeValue};
 
+#[cfg(feature = "archive")]
 use crate::archive_place;
 use crate::args::Args;
 use crate::args::whole_number::in_plain_words;
@@ -37,6 +38,7 @@ const POOL_KEYS: [&str; 10] = [
     "cache-endurance",
 ];
 /// What an archive's own file may set: its cache.
+#[cfg(feature = "archive")]
 const ARCHIVE_KEYS: [&str; 6] = [
     "cache",
     "cache-size",
@@ -44,6 +46,12 @@ const ARCHIVE_KEYS: [&str; 6] = [
     "cache-writes-per-day",
     "cache-years",
     "cache-endurance",
+];
+/// The stores with a file of their own: the argument that names their folder, and what it may set.
+const STORES: &[(&str, &[&str])] = &[
+    ("pool", &POOL_KEYS),
+    #[cfg(feature = "archive")]
+    ("store", &ARCHIVE_KEYS),
 ];
 /// Those that say how a cache is to be.
 const CACHE_KEYS: [&str; 6] = [
@@ -190,10 +198,11 @@ fn files(leaf: &ArgMatches) -> Result<Vec<(PathBuf, Allowed)>> {
     } else if let Some(path) = user_file().filter(|path| path.is_file()) {
         files.push((path, None));
     }
-    for (folder, keys) in [("pool", POOL_KEYS.as_slice()), ("store", ARCHIVE_KEYS.as_slice())] {
+    for &(folder, keys) in STORES {
         let Ok(Some(folder)) = leaf.try_get_one::<PathBuf>(folder) else { continue };
         // In an object store there is none; of a folder that happens to be called so nothing is
         // meant.
+        #[cfg(feature = "archive")]
         if archive_place::is_remote(folder) {
             continue;
         }
@@ -434,7 +443,8 @@ mod tests {
         for _ in 0..inputs {
             let input = onefold_fuzz::mutate::input(&kept, &mut random);
             let text = String::from_utf8_lossy(&input);
-            for allowed in [None, Some(POOL_KEYS.as_slice()), Some(ARCHIVE_KEYS.as_slice())] {
+            let of_stores = STORES.iter().map(|&(_, keys)| Some(keys));
+            for allowed in of_stores.chain([None]) {
                 let file = File { path: Path::new("x.toml"), text: &text, allowed };
                 match file.apply(command.clone()) {
                     Ok(_) => taken += 1,

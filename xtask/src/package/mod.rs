@@ -38,7 +38,7 @@ const STATIC_BYTES: u64 = 16_000_000;
 const STATIC_BYTES_WITH_MODELS: u64 = 21 << 20;
 /// What the static program can do: all but what would make it too large, which is the client of S3:
 /// alone, with TLS, it is a program of 3.9 MB more than one without (2026-11-26).
-const STATIC_FEATURES: &str = "mount,parquet";
+const STATIC_FEATURES: &str = "archive,mount,parquet,top";
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 /// The profile of what is handed out, and its folder below `target`.
 const PROFILE: &str = "dist";

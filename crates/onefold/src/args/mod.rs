@@ -4,6 +4,7 @@
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
 mod access;
+#[cfg(feature = "archive")]
 mod archive;
 mod attach;
 mod background;
@@ -19,6 +20,7 @@ mod serve;
 mod sharing;
 mod store;
 mod tier;
+#[cfg(feature = "top")]
 mod top;
 mod trace;
 mod volume;
@@ -31,6 +33,7 @@ use clap::{Parser, Subcommand};
 pub use access::AccessArgs;
 #[cfg(feature = "mount")]
 pub use archive::ArchiveMountArgs;
+#[cfg(feature = "archive")]
 pub use archive::{
     ArchiveAddArgs, ArchiveCatArgs, ArchiveCheckArgs, ArchiveCommand, ArchiveCreateArgs,
     ArchiveDiffArgs, ArchiveKeyArgs, ArchiveListArgs, ArchiveLsArgs, ArchivePruneArgs,
@@ -51,6 +54,7 @@ pub use serve::{GuardArgs, Hangup, MachineSocket, ServeArgs};
 pub use sharing::{VolumeAllowArgs, VolumeDenyArgs, VolumeLimitArgs};
 pub use store::{MemoryArgs, StoreArgs, check_volume_size};
 pub use tier::{CacheMode, Thousandths, TierArgs, parse_times, parse_years};
+#[cfg(feature = "top")]
 pub use top::TopArgs;
 pub use trace::{TraceCommand, TraceConvertArgs, TraceInfoArgs, TraceRecordArgs, Written};
 pub use volume::{
@@ -81,10 +85,24 @@ shell make it when it starts.
   ~/.zshrc                    source <(onefold completions zsh)
   ~/.config/fish/config.fish  onefold completions fish | source";
 
+#[cfg(feature = "archive")]
+const NO_ARCHIVE: &str = "";
+#[cfg(not(feature = "archive"))]
+const NO_ARCHIVE: &str = "
+
+This program was built without the command archive; the feature `archive` has it.";
+
+#[cfg(feature = "top")]
+const NO_TOP: &str = "";
+#[cfg(not(feature = "top"))]
+const NO_TOP: &str = "
+
+This program was built without the command top; the feature `top` has it.";
+
 #[cfg(feature = "models")]
-const LEFT_OUT: &str = "";
+const NO_MODELS: &str = "";
 #[cfg(not(feature = "models"))]
-const LEFT_OUT: &str = "
+const NO_MODELS: &str = "
 
 This program was built without the commands cache, ssd, array, scrambler and reproduce; the feature
 `models` has them.";
@@ -92,7 +110,7 @@ This program was built without the commands cache, ssd, array, scrambler and rep
 /// Store every block once: deduplicated, compressed, thin disks over NBD.
 #[derive(Debug, Parser)]
 #[command(name = "onefold", version, max_term_width = 100)]
-#[command(after_help = [EXAMPLES, LEFT_OUT].concat())]
+#[command(after_help = [EXAMPLES, NO_ARCHIVE, NO_TOP, NO_MODELS].concat())]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
 pub struct Args {
@@ -149,6 +167,7 @@ pub enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
     /// Keep versions of file trees, each chunk of content once
+    #[cfg(feature = "archive")]
     #[command(subcommand, arg_required_else_help = true)]
     Archive(ArchiveCommand),
     /// Convert and inspect block traces
@@ -159,6 +178,7 @@ pub enum Command {
     #[command(flatten)]
     Model(models::ModelCommand),
     /// Show a running server in the terminal, second by second
+    #[cfg(feature = "top")]
     Top(TopArgs),
     /// Show in a minute what this is: data are stored, the server is killed, all is there again
     Demo,
@@ -200,7 +220,8 @@ impl Command {
     pub fn serves(&self) -> bool {
         match self {
             Self::Serve(_) => true,
-            // Without the feature it only says so.
+            // Without the feature `mount` it only says so.
+            #[cfg(feature = "archive")]
             Self::Archive(ArchiveCommand::Mount(_)) => cfg!(feature = "mount"),
             #[cfg(feature = "models")]
             Self::Model(models::ModelCommand::Ssd(models::SsdCommand::Serve(_))) => true,

@@ -1,14 +1,21 @@
 //! One file per command.
 //! Room: onefold.
 
+#[cfg(feature = "archive")]
 pub mod archive;
+#[cfg(feature = "archive")]
 mod archive_add;
+#[cfg(feature = "archive")]
 mod archive_diff;
+#[cfg(feature = "archive")]
 mod archive_key;
 #[cfg(feature = "mount")]
 mod archive_mount;
+#[cfg(feature = "archive")]
 mod archive_prune;
+#[cfg(feature = "archive")]
 mod archive_read;
+#[cfg(feature = "archive")]
 mod archive_restore;
 pub mod attach;
 pub mod completions;

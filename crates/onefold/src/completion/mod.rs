@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+#[cfg(feature = "archive")]
 use onefold_archive::{Archive, LockKind};
 use onefold_cache::POLICIES;
 use onefold_content::FingerprintKind;
@@ -59,21 +60,29 @@ const RULES: &[Rule] = &[
     ("onefold volume receive", "onto", volumes_and_snapshots),
     ("onefold volume export", "name", volumes_and_snapshots),
     ("onefold volume export", "since", snapshots),
-    ("onefold archive", "version", versions),
-    ("onefold archive diff", "old", versions),
-    ("onefold archive diff", "new", versions),
-    ("onefold archive remove", "numbers", versions),
     ("onefold", "fingerprint", fingerprints),
     ("onefold trace", "format", trace_formats),
     ("onefold trace record", "volume", volumes_and_snapshots),
 ];
 
+/// And of those for archives.
+#[cfg(feature = "archive")]
+const ARCHIVE_RULES: &[Rule] = &[
+    ("onefold archive", "version", versions),
+    ("onefold archive diff", "old", versions),
+    ("onefold archive diff", "new", versions),
+    ("onefold archive remove", "numbers", versions),
+];
+#[cfg(not(feature = "archive"))]
+const ARCHIVE_RULES: &[Rule] = &[];
+
+#[cfg(feature = "models")]
+const MODEL_RULES: &[Rule] = models::RULES;
+#[cfg(not(feature = "models"))]
+const MODEL_RULES: &[Rule] = &[];
+
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    #[cfg(feature = "models")]
-    let more = models::RULES;
-    #[cfg(not(feature = "models"))]
-    let more: &[Rule] = &[];
-    RULES.iter().chain(more)
+    RULES.iter().chain(ARCHIVE_RULES).chain(MODEL_RULES)
 }
 
 /// Answer a shell that asks for candidates or for its script, and end; else do nothing.
@@ -153,6 +162,7 @@ fn volumes_and_snapshots() -> Vec<Candidate> {
 }
 
 /// Numbers of the versions in the archive among the words, with their labels.
+#[cfg(feature = "archive")]
 fn versions() -> Vec<Candidate> {
     let open = |folder: PathBuf| Archive::open_at(&folder, LockKind::Read).ok();
     let Some(archive) = typed_words().filter(|word| word.is_dir()).find_map(open) else {
@@ -199,7 +209,13 @@ mod tests {
         for &(command, name, known) in rules() {
             let meets = |(path, id): &(String, String)| path.starts_with(command) && id == name;
             assert!(found.iter().any(meets), "no argument `{name}` below `{command}`");
-            let of_a_store = [volumes as Known, volumes_and_snapshots, snapshots, versions];
+            let of_a_store = [
+                volumes as Known,
+                volumes_and_snapshots,
+                snapshots,
+                #[cfg(feature = "archive")]
+                versions,
+            ];
             let asks_a_store = of_a_store.iter().any(|ask| std::ptr::fn_addr_eq(*ask, known));
             assert!(asks_a_store || !known().is_empty(), "`{command}` `{name}` knows nothing");
         }

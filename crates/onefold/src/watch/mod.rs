@@ -15,7 +15,9 @@ use onefold_control::{Guarded, Limits, Server};
 use onefold_nbd::{TlsError, TlsFiles};
 
 use crate::output::Printer;
-pub use listen::{Prepared, token};
+pub use listen::Prepared;
+#[cfg(feature = "top")]
+pub use listen::token;
 use sampler::Sampler;
 use site::Site;
 #[cfg(feature = "models")]
