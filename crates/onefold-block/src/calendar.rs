@@ -1,4 +1,5 @@
 //! Dates of the Gregorian calendar, before it was in use as well.
+//! Room: onefold-block.
 
 /// A day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

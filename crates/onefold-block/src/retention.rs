@@ -1,6 +1,7 @@
 //! Which versions to keep: so many of the last ones, those of the last time, and one for each of so
 //! many periods. Versions are what has a time and a number: those of an archive, or a volume's
 //! snapshots.
+//! Room: onefold-block.
 
 use std::collections::BTreeMap;
 
