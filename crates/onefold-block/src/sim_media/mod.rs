@@ -133,7 +133,8 @@ impl SimFolder {
     }
 
     /// Give the disk a size in bytes, or none. Whole 4 KiB pages are taken by data and by
-    /// reservations; when there are none left, a write stores what fits and fails.
+    /// reservations; when there are none left, a write stores what fits and fails, and what is
+    /// reserved keeps what it got.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.world().capacity_bytes = bytes;
     }
@@ -370,7 +371,7 @@ impl Media for SimMedia {
         let path = world.path(self.node);
         let end = checked_end(OpKind::Write, &path, offset, data.len() as u64)?;
         let admitted = world.admit(OpKind::Write, &path, (offset, data.len() as u64))?;
-        let fits = writable_prefix(&world, self.node, offset, data.len());
+        let fits = free_prefix(&world, self.node, offset, data.len() as u64) as usize;
         let crashed = world.crashed;
         let stored = match &admitted {
             Admitted::Partial(..) if !crashed => {
@@ -415,12 +416,12 @@ impl Media for SimMedia {
         let end = checked_end(OpKind::Reserve, &path, offset, len)?;
         let admitted = world.admit(OpKind::Reserve, &path, (offset, len))?;
         let missing = world.file(self.node).space.missing(touched_pages(offset..end));
-        if world.free_pages().is_some_and(|free| missing > free) {
-            admitted.finish()?;
-            return Err(world.full(&path));
-        }
-        world.file_mut(self.node).reserve(offset..end);
-        admitted.finish()
+        let full = world.free_pages().is_some_and(|free| missing > free);
+        // As real ones do, it keeps what it took until there was no more.
+        let got = if full { free_prefix(&world, self.node, offset, len) } else { len };
+        world.file_mut(self.node).reserve(offset..offset + got);
+        admitted.finish()?;
+        if full { Err(world.full(&path)) } else { Ok(()) }
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<(), MediaError> {
@@ -474,16 +475,16 @@ fn checked_end(kind: OpKind, path: &str, offset: u64, len: u64) -> Result<u64, M
     }
 }
 
-/// How many bytes of a write there is space for: all, or those up to the first page too many.
-fn writable_prefix(world: &World, node: u64, offset: u64, len: usize) -> usize {
+/// For how many bytes of a range there is space: all, or those up to the first page too many.
+fn free_prefix(world: &World, node: u64, offset: u64, len: u64) -> u64 {
     let Some(mut free) = world.free_pages() else { return len };
     let space = &world.file(node).space;
-    for page in touched_pages(offset..offset + len as u64) {
+    for page in touched_pages(offset..offset + len) {
         if space.contains(page) {
             continue;
         }
         if free == 0 {
-            return (page * PAGE_BYTES).saturating_sub(offset) as usize;
+            return (page * PAGE_BYTES).saturating_sub(offset);
         }
         free -= 1;
     }

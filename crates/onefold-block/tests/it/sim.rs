@@ -176,6 +176,12 @@ fn a_full_disk_stores_what_fits_and_reservations_hold() {
     assert!(media.write(0, &[1]).is_err(), "an open handle keeps the space");
     drop(reserved);
     media.write(0, &vec![1; 4 * 4096]).unwrap();
+    // A reservation that runs out keeps what it got until the length is set.
+    media.set_len(0).unwrap();
+    assert!(media.reserve(4096, 1 << 40).is_err());
+    assert_eq!((folder.used_bytes(), media.len().unwrap()), (4 * 4096, 0));
+    media.set_len(0).unwrap();
+    assert_eq!(folder.used_bytes(), 0);
     assert!(folder.op_log().contains("-> Enospc"), "{}", folder.op_log());
 }
 

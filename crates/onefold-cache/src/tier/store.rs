@@ -513,10 +513,8 @@ impl TieredStore {
         if shape.bytes() > before.bytes()
             && let Err(error) = self.media.reserve(0, shape.bytes())
         {
-            // It may have got some of it.
-            if self.media.len()? > before.bytes() {
-                self.media.set_len(before.bytes())?;
-            }
+            // It may have got some of it, which its length does not show.
+            self.media.set_len(before.bytes())?;
             return Err(error.into());
         }
         {

@@ -6,7 +6,9 @@
 mod dumps;
 mod golden;
 mod laws;
+mod lives;
 mod pinned;
+mod published;
 mod resize;
 mod restart;
 mod story;

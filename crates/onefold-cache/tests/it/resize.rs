@@ -74,12 +74,21 @@ fn a_device_without_room_leaves_the_cache_as_large_as_it_is() {
     let store = tier(&slow, &fast, "lru");
     read_many(&store, 3, 300, "before");
     let before = store.status();
-    fast.fail_once(&[OpKind::Reserve], 1, FaultKind::Enospc);
-    let refused = store.resize(TierSize::Bytes(BYTES * 3));
-    assert!(matches!(refused, Err(TierError::Media(_))), "{refused:?}");
-    assert_eq!(store.status(), before);
-    assert_eq!(store.limits().0, TierSize::Bytes(BYTES));
-    assert!(log_bytes(&fast) <= before.capacity_bytes);
+    // None at all, and for some of it, which is given back.
+    let used = fast.used_bytes();
+    for capacity in [None, Some(used + BYTES / 2)] {
+        fast.set_capacity(capacity);
+        if capacity.is_none() {
+            fast.fail_once(&[OpKind::Reserve], 1, FaultKind::Enospc);
+        }
+        let refused = store.resize(TierSize::Bytes(BYTES * 3));
+        assert!(matches!(refused, Err(TierError::Media(_))), "{refused:?}");
+        assert_eq!(store.status(), before);
+        assert_eq!(store.limits().0, TierSize::Bytes(BYTES));
+        assert!(log_bytes(&fast) <= before.capacity_bytes);
+        assert_eq!(fast.used_bytes(), used);
+    }
+    fast.set_capacity(None);
     // A file that cannot be cut takes its room a little longer, and that is said.
     fast.fail_once(&[OpKind::SetLen], 1, FaultKind::Eio);
     let uncut = store.resize(TierSize::Bytes(BYTES / 10 * 8));
