@@ -149,14 +149,28 @@ mod tests {
         cached.write_all_at(&data, 0).unwrap();
         let mut memory = vec![0u8; data.len() + 2 * ALIGN_BYTES];
         let aligned = memory.as_ptr().align_offset(ALIGN_BYTES);
+        let flags = OFlags::DIRECT.bits().cast_signed();
+        let allowed = OpenOptions::new().read(true).custom_flags(flags).open(&path).is_ok();
         let direct = Direct::default();
         for (from, len) in [(0, data.len()), (100, 700_000), (8192, 512 << 10), (4096, 1000)] {
             let buf = &mut memory[aligned + from % ALIGN_BYTES..][..len];
             buf.fill(0);
             let read = direct.read((&cached, &path), from as u64, buf).unwrap();
+            let expected = if allowed { Direct::part(from as u64, buf) } else { None };
+            assert_eq!(read, expected.clone().unwrap_or_default(), "{from} {len}");
             assert!(buf[read.clone()] == data[from..from + len][read.clone()], "{from} {len}");
             let outside = buf[..read.start].iter().chain(&buf[read.end..]);
             assert!(outside.copied().all(|byte| byte == 0), "{from} {len}");
+            buf.fill(9);
+            let written = Direct::default().write((&cached, &path), from as u64, buf).unwrap();
+            assert_eq!(written, expected.unwrap_or_default(), "{from} {len}");
+            let mut found = vec![0; data.len()];
+            cached.read_exact_at(&mut found, 0).unwrap();
+            let changed = (0..data.len()).filter(|&at| found[at] != data[at] || data[at] == 9);
+            let within = from + written.start..from + written.end;
+            let nines = (0..data.len()).filter(|at| data[*at] == 9 || within.contains(at));
+            assert!(changed.eq(nines), "{from} {len}");
+            cached.write_all_at(&data, 0).unwrap();
         }
         // Another file of that name is not taken for this one.
         std::fs::remove_file(&path).unwrap();

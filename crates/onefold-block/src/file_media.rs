@@ -6,10 +6,12 @@
 //! folder was shared with ([`crate::access`]), whatever the process's umask.
 //! Cost: one system call per verb; `sync` is `fdatasync` unless the length changed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -383,9 +385,20 @@ fn make_directory(path: &Path, access: Access) -> Result<(), MediaError> {
     match fs::DirBuilder::new().mode(Access::OWNER_FOLDER_MODE).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(changed("create", path, e)),
-        Ok(()) => File::open(path)
+        Ok(()) => open_made(path)
             .and_then(|directory| access.set_folder(&directory))
             .map_err(|e| failed("set the access to", path, e)),
+    }
+}
+
+/// Open a directory that was just made, even if the umask lets not even its owner in.
+fn open_made(path: &Path) -> io::Result<File> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            fs::set_permissions(path, Permissions::from_mode(Access::OWNER_FOLDER_MODE))?;
+            File::open(path)
+        }
+        opened => opened,
     }
 }
 

@@ -88,6 +88,8 @@ mod tests {
             assert_eq!(zeroes(1), None);
             let mut vec = Vec::with_capacity(4);
             assert!(resize(&mut vec, 4), "there is room already");
+            assert!(!resize(&mut vec, 5), "there is not");
+            assert_eq!(vec, [0; 4]);
             std::thread::spawn(|| assert!(zeroes(1).is_some())).join().unwrap();
         });
         assert!(zeroes(1).is_some());

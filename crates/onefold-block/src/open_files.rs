@@ -110,3 +110,96 @@ impl OpenFiles {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Folder as _, SimFolder, SplitMix64};
+
+    /// The ring with a hand of the textbooks; a slot that is given up is taken by the last one.
+    #[derive(Default)]
+    struct Ring {
+        slots: Vec<(u32, bool)>,
+        hand: usize,
+    }
+
+    impl Ring {
+        fn victim(&mut self) -> usize {
+            loop {
+                // Past the last one it begins anew.
+                self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
+                if !self.slots[self.hand].1 {
+                    return self.hand;
+                }
+                self.slots[self.hand].1 = false;
+                self.hand += 1;
+            }
+        }
+
+        fn insert(&mut self, id: u32, most: usize) -> Vec<u32> {
+            let mut closed = Vec::new();
+            if let Some(slot) = self.slots.iter_mut().find(|slot| slot.0 == id) {
+                slot.1 = false;
+                return closed;
+            }
+            while self.slots.len() > most {
+                let victim = self.victim();
+                closed.push(self.slots.swap_remove(victim).0);
+            }
+            if self.slots.len() < most {
+                self.slots.push((id, false));
+            } else {
+                let victim = self.victim();
+                closed.push(self.slots[victim].0);
+                self.slots[victim] = (id, false);
+                self.hand += 1;
+            }
+            closed
+        }
+    }
+
+    #[test]
+    fn who_is_not_used_is_closed_in_turn_and_told_whatever_the_limit_becomes() {
+        let folder = SimFolder::new();
+        let (mut files, mut ring) = (OpenFiles::default(), Ring::default());
+        let mut random = SplitMix64::new(5);
+        let mut closings = [0; 3];
+        for step in 0..3000 {
+            let (id, most) = (random.below(20) as u32, [8, 3, 12, 0][step / 100 % 4]);
+            match random.below(8) {
+                0 => {
+                    files.remove(ContainerId::new(id));
+                    if let Some(at) = ring.slots.iter().position(|slot| slot.0 == id) {
+                        ring.slots.swap_remove(at);
+                    }
+                }
+                1..4 => {
+                    let media = folder.create(&id.to_string()).unwrap();
+                    let mut closed = Vec::new();
+                    let mut tell = |id: ContainerId| closed.push(id.get());
+                    files.insert(ContainerId::new(id), media, most, &mut tell);
+                    closings[closed.len().min(2)] += 1;
+                    assert_eq!(closed, ring.insert(id, most.max(1)), "step {step}");
+                }
+                _ => {
+                    let found = files.get(ContainerId::new(id)).is_some();
+                    let slot = ring.slots.iter_mut().find(|slot| slot.0 == id);
+                    assert_eq!(found, slot.is_some(), "step {step}");
+                    if let Some(slot) = slot {
+                        slot.1 = true;
+                    }
+                }
+            }
+        }
+        assert!(closings.iter().all(|&count| count > 10), "{closings:?}");
+    }
+
+    #[test]
+    fn as_many_stay_open_as_were_asked_for_within_limits() {
+        for (asked, kept) in [(0, 256), (255, 256), (257, 257), (8192, 8192), (8193, 8192)] {
+            keep_containers_open(asked);
+            assert_eq!(open_containers_max(), kept);
+        }
+        keep_containers_open(0);
+    }
+}

@@ -3,9 +3,9 @@
 //! Room: onefold-block.
 //! What others could have put there is refused: the folder and its files belong to this user alone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
@@ -64,7 +64,10 @@ impl FileHandover {
         let fail = |error| failed("open", folder, error);
         match DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(fail)?,
+            // Whatever the umask says.
+            made => made
+                .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
+                .map_err(fail)?,
         }
         let metadata = fs::symlink_metadata(folder).map_err(fail)?;
         if !metadata.is_dir() {
@@ -96,6 +99,9 @@ impl FileHandover {
         options.read(true).write(true).create_new(make).mode(0o600);
         options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
         let file = options.open(path)?;
+        if make {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.nlink() != 1 {
             return Err(io::Error::other("it is no file of its own"));

@@ -2,8 +2,11 @@
 //! Room: onefold-block.
 
 use std::error::Error as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use onefold_block::{FileFolder, Folder, MediaError};
+use rustix::fs::{FallocateFlags, fallocate};
 use tempfile::TempDir;
 
 fn folder() -> (TempDir, FileFolder) {
@@ -26,7 +29,7 @@ fn contents_outlive_the_handle() {
     let mut buf = [9; 10];
     Folder::open(&folder, "journal").unwrap().read(0, &mut buf).unwrap();
     assert_eq!(&buf, b"\0\0\0\0\0Hello");
-    assert_eq!(std::fs::read(dir.path().join("journal")).unwrap(), buf);
+    assert_eq!(fs::read(dir.path().join("journal")).unwrap(), buf);
 }
 
 #[test]
@@ -216,4 +219,64 @@ fn large_writes_at_any_place_read_back() {
         assert!(found[at as usize..] == *data, "{len} at {at}");
         assert!(found[..at as usize].iter().all(|&byte| byte == 0));
     }
+}
+
+/// Whether the file system of this folder can do so, asked without us.
+fn can(dir: &TempDir, flags: FallocateFlags) -> bool {
+    let path = dir.path().join("asked");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let can = fallocate(&file, flags, 0, 1 << 20).is_ok();
+    fs::remove_file(path).unwrap();
+    can
+}
+
+#[test]
+fn space_is_set_aside_and_given_back_where_the_file_system_can() {
+    let (dir, folder) = folder();
+    let blocks = |name| fs::metadata(dir.path().join(name)).unwrap().blocks() * 512;
+    let media = folder.create("container").unwrap();
+    media.reserve(0, 1 << 20).unwrap();
+    if can(&dir, FallocateFlags::KEEP_SIZE) {
+        assert!(blocks("container") >= 1 << 20, "{}", blocks("container"));
+    }
+    assert_eq!(media.allocated_bytes().unwrap(), blocks("container"));
+    media.write(0, &vec![7; 1 << 20]).unwrap();
+    media.sync().unwrap();
+    media.punch(0, 1 << 20).unwrap();
+    if can(&dir, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE) {
+        assert!(blocks("container") < 64 << 10, "{}", blocks("container"));
+        let mut all = vec![1; 1 << 20];
+        media.read(0, &mut all).unwrap();
+        assert!(all.iter().all(|&byte| byte == 0));
+    }
+    assert_eq!(media.len().unwrap(), 1 << 20);
+}
+
+/// Linux keeps no names of processes, and no bytes that were written to its endless zeroes.
+#[test]
+fn a_sync_that_the_system_refuses_is_an_error() {
+    let Ok(processes) = FileFolder::open("/proc") else { return };
+    let Err(refused) = fs::File::open("/proc").unwrap().sync_all() else { return };
+    let error = processes.sync_names().unwrap_err();
+    assert_eq!(error.to_string(), format!("sync names in /proc: {refused}"));
+    let Ok(devices) = FileFolder::open("/dev") else { return };
+    let Ok(zeroes) = Folder::open(&devices, "zero") else { return };
+    let Err(refused) = fs::File::open("/dev/zero").unwrap().sync_all() else { return };
+    for _ in 0..2 {
+        let error = zeroes.sync().unwrap_err();
+        assert_eq!(error.to_string(), format!("sync /dev/zero: {refused}"));
+    }
+}
+
+/// Names above those that are made are somebody else's, and need not be readable.
+#[test]
+fn only_the_folders_whose_names_are_new_are_opened() {
+    let (dir, _) = folder();
+    let outer = dir.path().join("outer");
+    fs::create_dir_all(outer.join("inner")).unwrap();
+    fs::set_permissions(&outer, Permissions::from_mode(0o300)).unwrap();
+    let made = FileFolder::create(outer.join("inner/made/store"));
+    fs::set_permissions(&outer, Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(made.unwrap().list().unwrap(), [""; 0]);
 }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use onefold_block::conformance::check_container_store;
 use onefold_block::folder_store::file_name;
 use onefold_block::{
-    ContainerId, ContainerStore, CrashMode, FaultKind, FileFolder, Folder, FolderContainerStore,
-    Media, MediaError, OpKind, SimFolder, StoreError,
+    ContainerId, ContainerStore, CrashMode, FaultKind, Folder, FolderContainerStore, Media,
+    MediaError, OpKind, SimFolder, StoreError,
 };
 
 fn id(number: u32) -> ContainerId {
@@ -18,18 +17,6 @@ fn id(number: u32) -> ContainerId {
 fn store() -> (SimFolder, FolderContainerStore) {
     let folder = SimFolder::new();
     (folder.clone(), FolderContainerStore::new(Arc::new(folder)))
-}
-
-#[test]
-fn it_does_what_the_contract_says() {
-    check_container_store(&|| Arc::new(FolderContainerStore::new(Arc::new(SimFolder::new()))));
-    let folders = tempfile::tempdir().unwrap();
-    let made = std::cell::Cell::new(0);
-    check_container_store(&|| {
-        made.set(made.get() + 1);
-        let folder = FileFolder::create(folders.path().join(made.get().to_string())).unwrap();
-        Arc::new(FolderContainerStore::new(Arc::new(folder)))
-    });
 }
 
 #[test]

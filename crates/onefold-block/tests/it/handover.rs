@@ -33,6 +33,23 @@ fn a_copy_is_what_a_kill_would_leave_and_another_boot_differs() {
 }
 
 #[test]
+fn a_copy_holds_every_byte_of_every_page() {
+    let memory = SimHandover::new();
+    let mut region = memory.create("a", 4 * 4096 + 100).unwrap();
+    let pages = region.bytes_mut().chunks_mut(4096);
+    // One of zeroes, of ones alone, of all kinds, and two whose first or last byte counts.
+    for (page, fill) in pages.zip([0, 1, 2, 3, 4]) {
+        match fill {
+            2 => page.iter_mut().zip(0..).for_each(|(byte, at): (_, u32)| *byte = at as u8),
+            3 => page[0] = 9,
+            4 => page[99] = 9,
+            all => page.fill(all),
+        }
+    }
+    assert!(memory.after_kill().open("a").unwrap().bytes() == region.bytes());
+}
+
+#[test]
 fn folders_and_files_that_others_can_touch_are_refused() {
     let folders = tempfile::tempdir().unwrap();
     let folder = folders.path().join("memory");

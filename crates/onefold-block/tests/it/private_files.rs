@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use onefold_block::handover::{FileHandover, Handover};
 use onefold_block::{FileFolder, Folder, Group, small_file};
 use rustix::fs::Mode;
 
@@ -79,7 +80,13 @@ fn the_umask_neither_opens_nor_closes() {
     if let Some(mask) = std::env::var_os(MASK) {
         let dir = tempfile::tempdir().unwrap();
         let mask = u32::from_str_radix(mask.to_str().unwrap(), 8).unwrap();
+        let place = FileFolder::open(dir.path()).unwrap();
         rustix::process::umask(Mode::from_raw_mode(mask));
+        place.subfolder("inner").unwrap().create("file").unwrap();
+        assert_eq!(mode(&dir.path().join("inner")), 0o700, "umask {mask:o}");
+        let memory = FileHandover::open(&dir.path().join("memory"), [1; 16]).unwrap();
+        drop(memory.create("a", 4096).unwrap());
+        Handover::open(&memory, "a").unwrap();
         let at = dir.path().join("store");
         make_all(&mut FileFolder::create(&at).unwrap(), None);
         assert_eq!(modes(&at), [0o700, 0o600, 0o700, 0o600, 0o600], "umask {mask:o}");
