@@ -76,6 +76,14 @@ mod tests {
     }
 
     #[test]
+    fn one_in_a_second_is_one_in_a_second_and_none_is_as_one() {
+        for per_second in [0, 1] {
+            let (mut bucket, rate) = (Bucket::default(), Rate { per_second, burst_ns: 0 });
+            assert_eq!([0, 0].map(|now| bucket.take(rate, 1, now)), [0, 1_000_000_000]);
+        }
+    }
+
+    #[test]
     fn what_is_larger_than_the_burst_is_let_through_and_paid_for_afterwards() {
         let mut bucket = Bucket::default();
         assert_eq!(bucket.take(RATE, 100, 0), 0);

@@ -140,6 +140,35 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_do_less_go_on_and_those_that_do_nothing_end() {
+        const PAGE: usize = ALIGN_BYTES;
+        let run = |direct: &Direct, answers: &[io::Result<usize>]| {
+            let (mut asked, mut answers) = (Vec::new(), answers.iter());
+            let result = direct.in_pages(PAGE..5 * PAGE, |range| {
+                asked.push(range.start / PAGE);
+                assert_eq!(range.end, 5 * PAGE);
+                match answers.next().expect("no call more") {
+                    Ok(count) => Ok(*count),
+                    Err(error) => Err(io::Error::from_raw_os_error(error.raw_os_error().unwrap())),
+                }
+            });
+            (asked, result.is_ok())
+        };
+        let error = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
+        let direct = Direct::default();
+        assert_eq!(run(&direct, &[Ok(4 * PAGE)]), (vec![1], true));
+        assert_eq!(run(&direct, &[Ok(PAGE), Ok(2 * PAGE), Ok(PAGE)]), (vec![1, 2, 4], true));
+        assert_eq!(run(&direct, &[Ok(PAGE), Ok(0)]), (vec![1, 2], true));
+        assert_eq!(run(&direct, &[Ok(PAGE + 1)]), (vec![1], true));
+        let interrupted = [Ok(PAGE), error(Errno::INTR), Ok(3 * PAGE)];
+        assert_eq!(run(&direct, &interrupted), (vec![1, 2, 2], true));
+        assert_eq!(run(&direct, &[Ok(PAGE), error(Errno::NOSPC)]), (vec![1, 2], false));
+        assert!(!direct.refused.load(Ordering::Relaxed));
+        assert_eq!(run(&direct, &[error(Errno::INVAL)]), (vec![1], true));
+        assert!(direct.refused.load(Ordering::Relaxed), "and it is not tried again");
+    }
+
+    #[test]
     fn what_is_read_past_the_cache_is_what_was_written_either_way() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");

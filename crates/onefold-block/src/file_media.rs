@@ -24,6 +24,9 @@ use crate::direct::Direct;
 use crate::media::{Folder, Media, MediaError};
 use crate::spent::{self, Part};
 
+#[cfg(test)]
+mod tests;
+
 /// The largest file offset that the system's calls accept, in bytes.
 const OFFSET_MAX: u64 = i64::MAX as u64;
 

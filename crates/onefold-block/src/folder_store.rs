@@ -191,3 +191,26 @@ impl ContainerStore for FolderContainerStore {
         self.media(id)?.allocated_bytes().map_err(|e| wrap(id, e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimFolder;
+
+    #[test]
+    fn nothing_is_remembered_of_containers_that_are_closed_or_gone() {
+        let store = FolderContainerStore::with_open_files(Arc::new(SimFolder::new()), 3);
+        for number in 0..50 {
+            let id = ContainerId::new(number);
+            store.create(id, 0).unwrap();
+            store.seal(id, 0).unwrap();
+            assert_eq!(store.state().sealed.len(), (number as usize + 1).min(3));
+        }
+        assert_eq!(store.state().unnamed.len(), 50);
+        for number in 0..49 {
+            store.remove(ContainerId::new(number)).unwrap();
+        }
+        let state = store.state();
+        assert_eq!((state.unnamed.len(), state.sealed.len()), (1, 1));
+    }
+}

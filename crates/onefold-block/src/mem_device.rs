@@ -338,4 +338,70 @@ mod tests {
         }
         device.flush().unwrap();
     }
+
+    /// Bytes, and of each page what backs it.
+    #[test]
+    fn it_is_bytes_and_what_backs_each_page() {
+        const PAGES: usize = 40;
+        const SIZE: usize = PAGES * PAGE + 100;
+        let device = MemDevice::new(SIZE as u64);
+        let (mut bytes, mut kinds) = (vec![0; SIZE], vec![ExtentKind::Hole; PAGES + 1]);
+        let mut random = crate::SplitMix64::new(3);
+        for step in 0..400 {
+            // At borders of pages and beside them, also over several runs that share a lock.
+            let mut edge = || {
+                let page = random.below(PAGES as u64 + 1) as usize * PAGE;
+                [page, page + 1, (page + 99).min(SIZE), SIZE][random.below(4) as usize]
+            };
+            let (a, b) = (edge(), edge());
+            let (start, end) = (a.min(b), a.max(b));
+            let (at, len) = (start as u64, (end - start) as u64);
+            let whole = start.div_ceil(PAGE)..if end == SIZE { PAGES + 1 } else { end / PAGE };
+            let touched = if len == 0 { 0..0 } else { start / PAGE..end.div_ceil(PAGE) };
+            match random.below(4) {
+                0 => {
+                    let data = random.bytes(end - start);
+                    device.write_at(at, &data, false).unwrap();
+                    bytes[start..end].copy_from_slice(&data);
+                    kinds[touched].fill(ExtentKind::Data);
+                }
+                1 => {
+                    device.write_zeroes(at, len, ZeroOptions::default()).unwrap();
+                    bytes[start..end].fill(0);
+                    whole.for_each(|page| kinds[page] = ExtentKind::Hole);
+                }
+                2 => {
+                    let no_hole = ZeroOptions { no_hole: true, ..ZeroOptions::default() };
+                    device.write_zeroes(at, len, no_hole).unwrap();
+                    bytes[start..end].fill(0);
+                    for page in touched {
+                        if whole.contains(&page) || kinds[page] != ExtentKind::Data {
+                            kinds[page] = ExtentKind::Zero;
+                        }
+                    }
+                }
+                _ => {
+                    device.trim(at, len, false).unwrap();
+                    for page in whole {
+                        bytes[page * PAGE..((page + 1) * PAGE).min(SIZE)].fill(0);
+                        kinds[page] = ExtentKind::Hole;
+                    }
+                }
+            }
+            let mut found = vec![1; SIZE];
+            device.read_at(0, &mut found).unwrap();
+            assert!(found == bytes, "step {step}");
+            let mut told = Vec::new();
+            for extent in device.block_status(0, SIZE as u64).unwrap() {
+                told.extend(std::iter::repeat_n(
+                    extent.kind,
+                    extent.len_bytes.div_ceil(4096) as usize,
+                ));
+            }
+            assert_eq!(told, kinds, "step {step}");
+            let data = kinds.iter().filter(|&&kind| kind == ExtentKind::Data).count();
+            assert_eq!(device.resident_bytes(), data as u64 * PAGE_BYTES, "step {step}");
+        }
+        assert!(device.block_status(1, SIZE as u64).is_err());
+    }
 }

@@ -266,6 +266,8 @@ impl Handover for Claimed {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const BOOT: [u8; 16] = [3; 16];
@@ -354,7 +356,10 @@ mod tests {
         drop(place.shelf.claim(&store).unwrap());
         assert_eq!(place.regions(&store).len(), 2, "its own");
         fs::write(&note, said.replace(born, "12345")).unwrap();
-        assert!(place.shelf.claim(&store).unwrap().list().unwrap().is_empty());
+        let claimed = place.shelf.claim(&store).unwrap();
+        assert!(claimed.list().unwrap().is_empty());
+        drop(place.shelf.claim(&store).expect("somebody else may try meanwhile"));
+        drop(claimed);
         // The same, of a store that nobody opens.
         let store = place.killed("other");
         let note = place.shelf.folder.join(Shelf::name_of(&store).unwrap() + NOTE);
@@ -362,6 +367,25 @@ mod tests {
             .unwrap();
         assert_eq!(place.shelf.sweep(), [store]);
         assert_eq!(place.left(), 0);
+    }
+
+    #[test]
+    fn a_note_whose_memory_is_gone_goes_with_its_store() {
+        let place = Place::new();
+        let store = place.killed("store");
+        fs::remove_dir_all(place.shelf.folder.join(Shelf::name_of(&store).unwrap())).unwrap();
+        fs::remove_dir(&store).unwrap();
+        assert_eq!(place.shelf.sweep(), [store]);
+        assert_eq!(place.left(), 0);
+    }
+
+    #[test]
+    fn memory_that_others_may_use_is_not_looked_at() {
+        let place = Place::new();
+        let store = place.killed("store");
+        let folder = place.shelf.folder.join(Shelf::name_of(&store).unwrap());
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(place.shelf.look(&store).is_err());
     }
 
     #[test]

@@ -55,6 +55,8 @@ fn errors_name_the_whole_path() {
         let error = result.expect_err("no file is that long");
         assert!(error.to_string().contains(&path), "{error}");
     }
+    media.write(i64::MAX as u64, &[]).unwrap();
+    media.write(i64::MAX as u64 + 1, &[]).expect_err("no file reaches so far");
     assert_eq!(media.len().unwrap(), 100);
 }
 
@@ -218,6 +220,15 @@ fn large_writes_at_any_place_read_back() {
         media.read(0, &mut found).unwrap();
         assert!(found[at as usize..] == *data, "{len} at {at}");
         assert!(found[..at as usize].iter().all(|&byte| byte == 0));
+        // Into memory that is aligned as the file is, from its middle on.
+        let mut memory = vec![0; len + 4096];
+        let place = memory.as_ptr().align_offset(4096) + at as usize % 4096;
+        let place = if place + len > memory.len() { place - 4096 } else { place };
+        let buf = &mut memory[place..place + len];
+        media.read(at, buf).unwrap();
+        assert!(*buf == *data, "{len} from {at}");
+        let past = media.read(at + 4096, buf).expect_err("a page past the end");
+        assert!(matches!(past, MediaError::Truncated { .. }), "{past}");
     }
 }
 

@@ -119,6 +119,8 @@ fn what_is_no_lock_file_is_refused_at_once() {
     assert!(!target.exists(), "nothing is made through a link");
     fs::write(&target, b"theirs").unwrap();
     refused("a link");
+    let told = alone(dir.path()).unwrap_err().to_string();
+    assert!(told.ends_with(": it is a symbolic link"), "{told}");
     assert_eq!(fs::read(&target).unwrap(), b"theirs", "nothing is written through a link");
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();

@@ -50,6 +50,21 @@ fn a_copy_holds_every_byte_of_every_page() {
 }
 
 #[test]
+fn a_file_with_holes_gets_all_its_memory_when_it_is_opened() {
+    let folders = tempfile::tempdir().unwrap();
+    let memory = FileHandover::open(&folders.path().join("memory"), [1; 16]).unwrap();
+    drop(memory.create("a", 1 << 20).unwrap());
+    let path = memory.folder().join("a");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(0).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let region = Handover::open(&memory, "a").unwrap();
+    assert!(region.bytes().iter().all(|&byte| byte == 0));
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
+    assert!(blocks * 512 >= 1 << 20, "{blocks} blocks");
+}
+
+#[test]
 fn folders_and_files_that_others_can_touch_are_refused() {
     let folders = tempfile::tempdir().unwrap();
     let folder = folders.path().join("memory");

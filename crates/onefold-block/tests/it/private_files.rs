@@ -65,13 +65,15 @@ fn a_group_that_is_named_is_let_in_and_stays() {
 
 #[test]
 fn a_folder_that_only_happens_to_be_shared_is_not_taken_for_one_that_was() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path().join("store");
-    fs::create_dir(&at).unwrap();
-    // As `mkdir` leaves it inside a folder that a team shares.
-    fs::set_permissions(&at, fs::Permissions::from_mode(0o2775)).unwrap();
-    make_all(&mut FileFolder::create(&at).unwrap(), None);
-    assert_eq!(modes(&at), [0o700, 0o600, 0o700, 0o600, 0o600]);
+    // As `mkdir` leaves it inside a folder that a team shares; by no group's bit; for no group.
+    for shared in [0o2775, 0o770, 0o2700] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("store");
+        fs::create_dir(&at).unwrap();
+        fs::set_permissions(&at, fs::Permissions::from_mode(shared)).unwrap();
+        make_all(&mut FileFolder::create(&at).unwrap(), None);
+        assert_eq!(modes(&at), [0o700, 0o600, 0o700, 0o600, 0o600], "{shared:o}");
+    }
 }
 
 #[test]
