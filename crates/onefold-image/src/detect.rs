@@ -118,6 +118,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_mark_is_found_at_its_place_and_not_beside_it() {
+        for (mark, format) in [
+            (&b"QFI\xfb\0\0\0\x02"[..], Format::Qcow2),
+            (b"QFI\xfb\0\0\0\x03", Format::Qcow2),
+            (b"QFI\xfb\0\0\0\x01", Format::Qcow1),
+            (b"QFI\xfb\0\0\0\x09", Format::Qcow2),
+            (b"KDMV", Format::Vmdk),
+            (b"COWD", Format::Vmdk),
+            (b"# Disk DescriptorFile", Format::Vmdk),
+            (b"vhdxfile", Format::Vhdx),
+            (b"conectix", Format::Vhd),
+            (b"\x1f\x8b\x08", Format::Gzip),
+            (b"\x28\xb5\x2f\xfd", Format::Zstd),
+            (b"\xfd7zXZ\0", Format::Xz),
+        ] {
+            assert_eq!(Format::detect(mark), format);
+            assert_eq!(Format::detect(&[mark, b"and more"].concat()), format);
+            assert_eq!(Format::detect(&[b"x", mark].concat()), Format::Raw, "{format}");
+        }
+    }
+
+    #[test]
     fn marks_count_where_they_stand_and_whole() {
         let mut vdi = b"<<< Oracle VM VirtualBox Disk Image >>>\n".to_vec();
         vdi.resize(0x40, 0);

@@ -19,6 +19,7 @@ struct Hand {
     features: u64,
     compression: u8,
     backing: (u64, u32),
+    encryption: u32,
     /// The file is this long, whatever is in it.
     file_bytes: Option<u64>,
     l1: Vec<u64>,
@@ -38,6 +39,7 @@ impl Hand {
             features: 0,
             compression: 0,
             backing: (0, 0),
+            encryption: 0,
             file_bytes: None,
             l1: vec![2 * cluster],
             l2: Vec::new(),
@@ -53,7 +55,7 @@ impl Hand {
         head.extend(self.backing.1.to_be_bytes());
         head.extend(self.bits.to_be_bytes());
         head.extend(self.size.to_be_bytes());
-        head.extend(0u32.to_be_bytes());
+        head.extend(self.encryption.to_be_bytes());
         head.extend(self.l1_entries.to_be_bytes());
         head.extend(self.l1_offset.to_be_bytes());
         head.resize(72, 0);
@@ -259,6 +261,87 @@ fn a_compressed_cluster_ends_within_its_sectors() {
         assert!(text.contains("cluster at 12388 cannot be decompressed"), "{text}");
         let past = 1 << 62 | (at + stored.len() as u64);
         assert!(with(past).error().contains("but the file ends at"));
+    }
+}
+
+#[test]
+fn an_encrypted_disk_is_refused_whatever_the_method() {
+    for encryption in [1, 2, 1 << 24] {
+        let refused = Hand { encryption, ..Hand::new(12, 4096) }.open();
+        assert!(matches!(refused, Err(ImageError::Encrypted)), "{encryption}");
+    }
+}
+
+/// Deflate keeps noise as it is, behind 5 bytes: what lacks its last byte is no cluster.
+#[test]
+fn a_compressed_cluster_is_read_to_the_end_of_its_last_sector_and_no_further() {
+    let cluster = noise(512);
+    let stored = [&[1, 0, 2, 0xff, 0xfd][..], &cluster].concat();
+    let with = |at: u64, sectors: u64| {
+        let mut hand = Hand::new(9, 512);
+        hand.l2 = vec![1 << 62 | sectors << 61 | at];
+        hand.data = vec![(at, stored.clone()), (8192, vec![0])];
+        hand
+    };
+    // 517 bytes that end with a sector, and one byte later; from an odd sector and an even one.
+    for sector in [4, 5] {
+        let whole = 512 * sector + 1024 - 517;
+        assert!(read_all(&mut with(whole, 1).open().unwrap()).unwrap().0 == cluster);
+        assert!(with(whole, 0).error().contains("cannot be decompressed"));
+        assert!(with(whole + 1, 1).error().contains("cannot be decompressed"));
+    }
+}
+
+#[test]
+fn compressed_clusters_are_told_apart() {
+    let (one, two) = (noise(512), noise(1024)[512..].to_vec());
+    let stored = |cluster: &[u8]| [&[1, 0, 2, 0xff, 0xfd][..], cluster].concat();
+    let mut hand = Hand::new(9, 1024);
+    hand.l2 = vec![1 << 62 | 1 << 61 | 2048, 1 << 62 | 1 << 61 | 4096];
+    hand.data = vec![(2048, stored(&one)), (4096, stored(&two)), (8192, vec![0])];
+    let mut image = hand.open().unwrap();
+    for (at, expected) in [(0, &one), (512, &two), (512, &two), (0, &one)] {
+        let mut found = vec![0; 512];
+        image.read_at(at, &mut found).unwrap();
+        assert!(found == *expected, "{at}");
+    }
+}
+
+#[test]
+fn a_hole_ends_where_the_next_table_begins_also_in_entries_of_subclusters() {
+    // 64 clusters of 512 bytes in a table, or 32 with subclusters of 16 bytes.
+    for (features, entries) in [(0, 64), (1 << 4, 32)] {
+        let covered = entries * 512;
+        let mut hand = Hand { features, ..Hand::new(9, 4 * covered) };
+        (hand.l1, hand.l1_entries) = (vec![0, 1024, 0, 1024], 4);
+        hand.l2 = vec![0; 64];
+        // The last cluster of the table, all of it.
+        let last = if features == 0 { 63 } else { 62 };
+        hand.l2[last] = 1536;
+        if features != 0 {
+            hand.l2[63] = 0xffff_ffff;
+        }
+        let bytes = noise(512);
+        hand.data = vec![(1536, bytes.clone())];
+        let mut image = hand.open().unwrap();
+        let end = 4 * covered;
+        let expected = [
+            (0, Extent::Hole(2 * covered - 512)),
+            (700, Extent::Hole(2 * covered - 512 - 700)),
+            (2 * covered - 512, Extent::Data(512)),
+            (2 * covered, Extent::Hole(2 * covered - 512)),
+            (3 * covered - 5, Extent::Hole(covered + 5 - 512)),
+            (end - 512, Extent::Data(512)),
+            (end, Extent::Hole(0)),
+        ];
+        for (at, extent) in expected {
+            assert_eq!(image.extent(at, u64::MAX).unwrap(), extent, "{features} {at}");
+        }
+        let mut found = vec![0; 512];
+        image.read_at(2 * covered - 512, &mut found).unwrap();
+        assert!(found == bytes);
+        image.read_at(2 * covered - 1024, &mut found).unwrap();
+        assert!(found == [0; 512]);
     }
 }
 
