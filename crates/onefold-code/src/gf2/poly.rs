@@ -285,6 +285,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_below_the_leading_coefficient_is_the_rest() {
+        assert_eq!(
+            ["x^3 + x + 1", "x^15 + x^14 + 1", "1"].map(|text| p(text).low()),
+            [3, 0x4001, 0]
+        );
+        assert_eq!(p("x^64 + x^4 + x^3 + x + 1").low(), 0x1b);
+    }
+
+    #[test]
     fn known_polynomials() {
         assert!(p("x^15 + x + 1").is_primitive());
         assert!(p("x^31 + x^28 + 1").is_primitive());

@@ -143,3 +143,79 @@ proptest! {
         prop_assert_eq!(parity(&sum).to_vec(), expect);
     }
 }
+
+/// Fields of many sizes, and as many errors as there is room for: parities that end inside a byte,
+/// at one, and at a word.
+#[test]
+fn every_field_and_strength_corrects_what_it_says_and_clears_what_is_beyond_the_parity() {
+    let mut rng = Rng::new(9);
+    let mut seen = std::collections::BTreeSet::new();
+    for field in [0x11d, 0x211, 0x409, 0x805, 0x1053, 0x201b] {
+        for t in 1..=32 {
+            let Ok(code) = Bch::new(Poly::from_bits(field).unwrap(), t, 16) else { continue };
+            assert_eq!((code.t(), code.data_bytes()), (t, 16));
+            seen.insert(code.parity_bits() % 64);
+            let mut data = [0u8; 16];
+            rng.fill(&mut data);
+            let mut parity = vec![0; code.parity_bytes()];
+            code.encode(&data, &mut parity).unwrap();
+            assert_eq!(parity, code.encode_slow(&data), "{field:x} {t}");
+            for errors in [0, 1, 2, t - 1, t].into_iter().filter(|&errors| errors <= t) {
+                let (mut d, mut p) = (data, parity.clone());
+                let mut places = std::collections::BTreeSet::new();
+                while places.len() < errors {
+                    places.insert(rng.below(code.codeword_bits() as u64));
+                }
+                for at in places {
+                    // Parity first, as the decoder counts.
+                    let at = (at as usize + data.len() * 8) % code.codeword_bits();
+                    flip(&mut d, &mut p, at);
+                }
+                let unused = code.parity_bytes() * 8 - code.parity_bits();
+                let beyond = usize::from(unused > 0);
+                *p.last_mut().unwrap() |= if unused > 0 { 0x80 } else { 0 };
+                let expected = match errors + beyond {
+                    0 => Decoded::Clean,
+                    count => Decoded::Corrected(count),
+                };
+                assert_eq!(
+                    code.decode(&mut d, &mut p).unwrap(),
+                    expected,
+                    "{field:x} {t} {errors}"
+                );
+                assert_eq!((d, &p), (data, &parity), "{field:x} {t} {errors}");
+            }
+        }
+    }
+    assert!(seen.len() > 20 && seen.contains(&0) && seen.contains(&63), "{seen:?}");
+}
+
+#[test]
+fn what_is_refused_is_told_with_what_is_accepted() {
+    let said = |field, t, bytes| {
+        let made = Bch::new(Poly::from_bits(field).unwrap(), t, bytes);
+        made.map_or_else(|error| error.to_string(), |code| code.name().to_owned())
+    };
+    let found = [
+        said(0x11d, 0, 16),
+        said(0x201b, 20, 16),
+        said(0x201b, 19, 16),
+        said(0x11d, 2, 0),
+        said(0x11d, 2, 17),
+        said(0x11d, 2, 32),
+        said(0x211, 2, 48),
+        said(0x211, 2, 64),
+    ];
+    assert_eq!(found, REFUSALS, "{found:#?}");
+}
+
+const REFUSALS: [&str; 8] = [
+    "code: t: 0 needs 0 parity bits; accepted: 1 to 256",
+    "code: t: 20 needs 260 parity bits; accepted: 1 to 256",
+    "bch-t19-16",
+    "code: data: 0 bytes; accepted: a positive multiple of 16 up to 16 bytes",
+    "code: data: 17 bytes; accepted: a positive multiple of 16 up to 16 bytes",
+    "code: data: 32 bytes; accepted: a positive multiple of 16 up to 16 bytes",
+    "bch-t2-48",
+    "code: data: 64 bytes; accepted: a positive multiple of 16 up to 48 bytes",
+];

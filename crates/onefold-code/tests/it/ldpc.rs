@@ -152,3 +152,47 @@ fn distance_search_finds_real_codewords() {
     }
     assert!(code.is_codeword(&word[..1024], &word[1024..]).unwrap());
 }
+
+#[test]
+fn both_ways_of_encoding_and_the_third_say_the_same() {
+    let code = ldpc_by_name("ses-33x256").unwrap();
+    let mut rng = Rng::new(21);
+    for kernel in Kernel::available() {
+        let code = code.clone().with_kernel(kernel);
+        let (data, parity) = random_word(&code, &mut rng);
+        let encoded = [QcLdpc::encode_dense, QcLdpc::encode_sparse].map(|encode| {
+            let mut parity = vec![0; code.parity_bytes()];
+            encode(&code, &data, &mut parity).unwrap();
+            parity
+        });
+        assert_eq!(encoded, [parity.clone(), parity], "{kernel}");
+    }
+}
+
+#[test]
+fn shapes_are_refused_from_the_first_that_cannot_be() {
+    let refused = |circulant, rows, data_blocks, weight| {
+        let shape = Shape { circulant, rows, data_blocks, weight, seed: 1 };
+        let error = QcLdpc::from_columns("any", shape, Vec::new()).unwrap_err().to_string();
+        ["circulant: ", "data_blocks: ", "rows: ", "weight: "]
+            .into_iter()
+            .find(|field| error.contains(field))
+            .unwrap_or("columns")
+    };
+    assert_eq!(
+        [63, 64, 65].map(|z| refused(z, 8, 128, 4)),
+        ["circulant: ", "columns", "circulant: "]
+    );
+    assert_eq!([32, 33].map(|blocks| refused(256, 1, blocks, 3)), ["columns", "data_blocks: "]);
+    assert_eq!([0, 1, 2].map(|rows| refused(256, rows, 1, 3)), ["rows: ", "columns", "rows: "]);
+    assert_eq!([64, 65].map(|rows| refused(64, rows, 128, 3)), ["columns", "rows: "]);
+    let blocks = [0, 1, 2, 4096, 4097, 4098].map(|blocks| refused(64, 64, blocks, 3));
+    let not = "data_blocks: ";
+    assert_eq!(blocks, [not, not, "columns", "columns", not, not]);
+    assert_eq!(
+        [2, 3, 6, 7].map(|w| refused(64, 64, 2, w)),
+        ["weight: ", "columns", "columns", "weight: "]
+    );
+    // As many differences as there are, and two columns more.
+    assert_eq!([1522, 1524].map(|blocks| refused(64, 12, blocks, 3)), ["columns", "weight: "]);
+}

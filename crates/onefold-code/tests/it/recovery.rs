@@ -334,3 +334,22 @@ fn unknown_data_as_far_as_it_goes() {
     let dump = dump_of(&spec, 1024, 0, 60, 0.0, random);
     assert!(matches!(infer(&dump, options), Err(InferError::NotLinear { .. })));
 }
+
+#[test]
+fn a_ring_is_recovered_from_few_pages_with_bit_errors() {
+    let spec = preset("marvell-ring15").unwrap();
+    let SeedMap::Table { seeds } = spec.seed_map.clone() else { panic!() };
+    let spec = ScramblerSpec { seed_map: SeedMap::Table { seeds: seeds[..9].to_vec() }, ..spec };
+    let dump = zeros(&spec, 4096, 27, 1e-3);
+    let found = infer(&dump, InferOptions::zeros(4096)).unwrap();
+    let GeneratorSpec::Ring { ring_bytes, .. } = found.spec.generator else { panic!() };
+    assert_eq!((ring_bytes, found.rule), (4096, SeedRuleKind::Table { period: 9 }));
+    let (again, original) = (found.spec.compile().unwrap(), spec.compile().unwrap());
+    for page in 0..9 {
+        let (mut a, mut b) = ([0u8; 5000], [0u8; 5000]);
+        again.scramble(&PageAddress::of(page), &mut a).unwrap();
+        original.scramble(&PageAddress::of(page), &mut b).unwrap();
+        assert!(a == b, "page {page}");
+    }
+    assert!((found.raw_bit_error_rate() - 1e-3).abs() < 3e-4);
+}
