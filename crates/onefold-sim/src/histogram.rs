@@ -107,6 +107,14 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_more_than_a_million_is_the_last() {
+        let mut histogram = Histogram::default();
+        (0..1_000_000).for_each(|_| histogram.add(1));
+        histogram.add(50);
+        assert_eq!([999_999, 1_000_000].map(|rank| histogram.quantile(rank)), [Some(1), Some(50)]);
+    }
+
+    #[test]
     fn percentiles_agree_with_a_sorted_list() {
         let mut random = SplitMix64::new(5);
         let mut histogram = Histogram::default();

@@ -141,6 +141,9 @@ mod tests {
     fn spans_add_up_and_transfers_round_up() {
         let at = SimTime::from_ns(7) + SimSpan::from_us(3) + SimSpan::from_ms(2);
         assert_eq!(at.ns(), 2_003_007);
+        let mut sum = SimSpan::from_us(3);
+        sum += SimSpan::from_ms(2);
+        assert_eq!(sum, SimSpan::from_us(2_003));
         assert_eq!(at.since(SimTime::from_ns(7)), SimSpan::from_us(3) + SimSpan::from_ms(2));
         assert_eq!(SimSpan::from_us(3) * 4 - SimSpan::from_us(2), SimSpan::from_us(10));
         // 8 KiB over 333 MB/s: 24600.6 ns.

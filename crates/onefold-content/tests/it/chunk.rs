@@ -102,3 +102,26 @@ fn bad_sizes_are_refused_with_a_reason() {
     let text = Max { got: 256, avg: 256 }.to_string();
     assert!(text.contains("256") && text.contains("16777216"), "{text}");
 }
+
+/// Pieces shorter than a window, of which several make one up.
+#[test]
+fn pieces_of_any_one_length_cut_as_the_whole() {
+    let data = noise(3, 9_000);
+    for len in [1, 2, 7, 31, 47, 48, 49, 63, 64, 65, 500] {
+        for mut chunker in chunkers() {
+            let mut cuts = Vec::new();
+            for piece in data.chunks(len) {
+                chunker.push(piece, |cut| cuts.push(cut));
+            }
+            cuts.extend(chunker.finish());
+            assert_eq!(cuts, one_shot(&chunker, &data), "{len}");
+        }
+    }
+}
+
+#[test]
+fn fixed_sizes_are_accepted_from_the_first_to_the_last() {
+    let made =
+        [0, 1, ChunkSizes::MAX, ChunkSizes::MAX + 1].map(|size| FixedChunker::new(size).is_ok());
+    assert_eq!(made, [false, true, true, false]);
+}

@@ -214,3 +214,27 @@ fn the_numbers_on_disk_stand_for_the_same_compression_for_ever() {
         assert_eq!(Compression::from_numbers(codec, level), None);
     }
 }
+
+/// Of few letters: matches begin in the first bytes, and go on before where they are found.
+#[test]
+fn short_blocks_that_repeat_themselves_early_come_back() {
+    let mut compressor = Compressor::new(Compression::Lz4);
+    let mut random = onefold_block::SplitMix64::new(2);
+    let mut smaller = 0;
+    for round in 0..6_000 {
+        let letters = 2 + round % 3;
+        let start: Vec<u8> =
+            (0..3 + random.below(9)).map(|_| random.below(letters) as u8).collect();
+        let mut data = start.clone();
+        while data.len() < 40 {
+            data.extend((0..random.below(3)).map(|_| random.below(letters) as u8));
+            data.extend(&start[random.below(start.len() as u64) as usize..]);
+        }
+        let mut stored = Vec::new();
+        if compressor.compress_into(&data, &mut stored, data.len() - 1) == Codec::Lz4 {
+            smaller += 1;
+            assert_eq!(decode_strictly(&stored), data, "{round}");
+        }
+    }
+    assert!(smaller > 3_000, "{smaller}");
+}

@@ -133,3 +133,35 @@ fn names_numbers_and_strength() {
     let error = "md5".parse::<FingerprintKind>().expect_err("no such kind");
     assert!(error.to_string().contains("md5") && error.to_string().contains("blake3"));
 }
+
+/// All shapes of trees that a block has, in batches that fill the lanes or do not.
+#[test]
+fn batches_of_every_size_and_length_hash_as_one_by_one() {
+    let data = noise(8, 80_000);
+    let lens = [0, 1, 511, 512, 513, 1023, 1024, 1025, 2048, 3072, 4096, 5120, 6144, 7168, 16_384];
+    for kind in FingerprintKind::ALL {
+        let engine = Fingerprinter::with_key(kind, [4; 32]);
+        for len in lens {
+            let blocks: Vec<&[u8]> = (0..35).map(|at| &data[at * 1000..][..len]).collect();
+            let single: Vec<Fingerprint> = blocks.iter().map(|block| engine.hash(block)).collect();
+            for count in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 35] {
+                let mut batch = vec![Fingerprint::ZERO; count];
+                engine.hash_many(&blocks[..count], &mut batch);
+                assert_eq!(batch, single[..count], "{kind}: {count} of {len} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_digest_is_mixed_and_a_long_one_is_itself() {
+    let of = |first: u64, second: u64| {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&first.to_le_bytes());
+        bytes[8..16].copy_from_slice(&second.to_le_bytes());
+        Fingerprint::from_bytes(bytes).prefix64()
+    };
+    assert_eq!([of(5, 7), of(1 << 32, 0), of(u64::MAX, 1)], [5, 1 << 32, u64::MAX]);
+    assert_ne!(of(5, 0), 5);
+    assert_ne!(of(5, 0), of(6, 0));
+}
