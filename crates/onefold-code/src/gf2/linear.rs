@@ -74,8 +74,8 @@ pub fn solve_columns(columns: &[u64], target: u64) -> Option<u64> {
     for (i, &column) in columns.iter().enumerate() {
         let (value, made_of) = reduce(&basis, column, 1 << i);
         if value != 0 {
+            // It has the leading bit of none before it, so that in this order one pass reduces.
             basis.push((value, made_of));
-            basis.sort_unstable_by(|a, b| b.cmp(a));
         }
     }
     let (rest, made_of) = reduce(&basis, target, 0);

@@ -217,6 +217,45 @@ fn any_register() -> impl Strategy<Value = LfsrSpec> {
     )
 }
 
+/// Registers shorter and longer than a word, one after another by the same scrambler.
+#[test]
+fn some_registers_equal_bit_by_bit_and_seeds_leave_nothing_behind() {
+    for (degree, low) in [(7, 3), (9, 0x11), (15, 3), (31, 9), (32, 0x40_0007), (64, 0x1b)] {
+        for (form, bit_order, word_bytes, warmup_bits) in [
+            (Form::Fibonacci, BitOrder::Lsb, 1, 0),
+            (Form::Galois, BitOrder::Msb, 2, 5),
+            (Form::Fibonacci, BitOrder::Msb, 8, 70),
+        ] {
+            let polynomial = Poly::monic(degree, low).unwrap();
+            let register = LfsrSpec {
+                form,
+                bit_order,
+                word_bytes,
+                warmup_bits,
+                ..LfsrSpec::fibonacci(polynomial)
+            };
+            let spec = ScramblerSpec {
+                name: "any".into(),
+                seed_source: SeedSource::Lba,
+                restart_bytes: 0,
+                generator: GeneratorSpec::Lfsr(register),
+                seed_map: SeedMap::address_bits(degree, 0),
+            };
+            for kernel in Kernel::available() {
+                let scrambler = spec.compile().unwrap().with_kernel(kernel);
+                for seed in [1, u64::MAX >> (64 - degree), 0x55, 0] {
+                    let mut page = vec![0u8; 1001];
+                    scrambler.apply(seed, &mut page);
+                    assert!(
+                        page == slow_keystream(&register, seed, 1001),
+                        "{kernel} {degree} {seed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
