@@ -343,6 +343,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_missing_is_there_for_good_once_it_is_opened() {
+        let folder = SimFolder::new();
+        let mut file = GenerationFile::open(&folder, OWNER, 9).unwrap();
+        assert!(file.settle(Survival::NothingFound, BOOT).unwrap());
+        file.accept().unwrap();
+        let left = folder.after_crash(1, CrashMode::KeepNothing);
+        let said = GenerationFile::read(&left, &OWNER);
+        assert_eq!(said, Some(Generation { number: 9, accepted: 9 }));
+    }
+
+    #[test]
     fn it_changes_when_writes_may_be_lost_and_not_otherwise() {
         use Survival::{Lost, NothingFound, TakenUp};
         let folder = new_store();

@@ -266,3 +266,40 @@ fn far_offsets_cost_nothing() {
     media.set_len(10).unwrap();
     assert_eq!(contents(&*media), [0; 10]);
 }
+
+#[test]
+fn each_operation_in_which_the_power_goes_is_an_error() {
+    type Operation = fn(&SimFolder, &dyn Media) -> Result<(), MediaError>;
+    let operations: [Operation; 9] = [
+        |_, media| media.write(0, &[1; 3]),
+        |_, media| media.set_len(5),
+        |_, media| media.sync(),
+        |_, media| media.reserve(0, 8192),
+        |_, media| media.punch(0, 4096),
+        |folder, _| folder.create("b").map(drop),
+        |folder, _| folder.remove("a"),
+        |folder, _| folder.rename("a", "c"),
+        |folder, _| folder.sync_names(),
+    ];
+    for (number, operation) in operations.into_iter().enumerate() {
+        let folder = SimFolder::new();
+        let media = folder.create("a").unwrap();
+        folder.crash_at(2);
+        let error = operation(&folder, &*media).expect_err("the power went").to_string();
+        assert!(error.ends_with("power lost") && folder.has_crashed(), "{number}: {error}");
+    }
+}
+
+#[test]
+fn operations_are_told_once_each_without_their_numbers() {
+    let (folder, mut seen) = (SimFolder::new(), 0);
+    let media = folder.create("a").unwrap();
+    media.write(3, &[1; 4]).unwrap();
+    assert_eq!(folder.ops_since(&mut seen), "Create a\nWrite a bytes 3..7\n");
+    assert_eq!((folder.ops_since(&mut seen), seen), (String::new(), 2));
+    media.set_len(5).unwrap();
+    folder.fail_once(&[OpKind::Sync], 1, FaultKind::Eio);
+    media.sync().unwrap_err();
+    assert_eq!(folder.ops_since(&mut seen), "SetLen a to 5\nSync a -> Eio\n");
+    assert_eq!(folder.reads_at_once(), 1, "its files share a device");
+}

@@ -11,7 +11,7 @@ use onefold_cache::registry::Setting;
 use onefold_cache::trace::Future;
 use onefold_cache::{Access, Capacity, Choice, Policy};
 
-const POLICIES: [&str; 47] = [
+const POLICIES: [&str; 49] = [
     "fifo",
     "lru",
     "lfu",
@@ -46,6 +46,8 @@ const POLICIES: [&str; 47] = [
     "plc:threshold=1,rules=literal",
     "plc:filter=0,compare=0",
     "plc:threshold=0,delay=0,compare=0",
+    "plc:threshold=0",
+    "plc:threshold=0,f=const2",
     "toll",
     "toll:memory=0,hits=0.3",
     "toll:memory=0.3,hits=0.2,look=4",

@@ -68,7 +68,8 @@ fn runs(told: &mut String) {
         let plan = spec.plan().unwrap();
         let outcomes = simulate(&trace, &plan).unwrap();
         for run in &outcomes.runs {
-            writeln!(told, "{}", serde_json::to_string(run).unwrap()).unwrap();
+            let shares = run.quadrants.shares();
+            writeln!(told, "{} {shares:?}", serde_json::to_string(run).unwrap()).unwrap();
         }
         for point in sampled_curves(&trace, &plan, 3).unwrap() {
             writeln!(told, "{}", serde_json::to_string(&point).unwrap()).unwrap();
