@@ -85,7 +85,7 @@ pub(crate) struct Chain {
     pub continues: bool,
     /// Steps to come, the next one last.
     pub steps: Vec<Step>,
-    /// When the present engine step, or the waiting for a program, began.
+    /// When the present engine step, or the waiting for a program or other requests, began.
     pub since: u64,
 }
 

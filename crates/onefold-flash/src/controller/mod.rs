@@ -240,7 +240,7 @@ impl Controller {
     }
 
     /// The part goes on later: see [`Controller::pop_ready`].
-    pub(crate) fn hold_part(&mut self) {
+    fn hold_part(&mut self) {
         let chain = std::mem::replace(&mut self.current, NONE);
         self.chains[chain].continues = true;
     }
@@ -254,8 +254,16 @@ impl Controller {
         active
     }
 
-    /// A held part without steps under way goes on in its turn.
+    /// The part waits for other requests: it goes on after [`Controller::make_ready`].
+    pub(crate) fn wait_part(&mut self) {
+        let chain = self.current;
+        self.chains[chain].since = self.now;
+        self.hold_part();
+    }
+
+    /// A part that waited for other requests goes on in its turn.
     pub(crate) fn make_ready(&mut self, chain: u32) {
+        self.account(chain, Share::Queue);
         self.ready.push_back(chain);
     }
 
@@ -304,6 +312,12 @@ impl Controller {
         self.chains[chain].active = false;
         self.chains.give_back(chain);
         self.part_done(flight);
+    }
+
+    /// Where the time of a part since its present step began has gone.
+    fn account(&mut self, chain: u32, share: Share) {
+        let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
+        self.flights[flight].breakdown[share as usize] += self.now - since;
     }
 
     /// The present step is done: the next one begins, or the part ends.
@@ -381,15 +395,13 @@ impl Controller {
     /// A program of the host is done: whatever waited for it is started.
     fn programmed(&mut self, ppn: u32) {
         for chain in self.awaiting.remove(&ppn).unwrap_or_default() {
-            let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
-            self.flights[flight].breakdown[Share::Queue as usize] += self.now - since;
+            self.account(chain, Share::Queue);
             self.advance(chain);
         }
     }
 
     fn engine_step_done(&mut self, chain: u32) {
-        let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
-        self.flights[flight].breakdown[Share::Engine as usize] += self.now - since;
+        self.account(chain, Share::Engine);
         self.advance(chain);
     }
 

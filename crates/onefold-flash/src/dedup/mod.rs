@@ -30,6 +30,8 @@ mod short_lived;
 mod site;
 mod slots;
 mod store;
+#[cfg(test)]
+mod tests;
 mod verified;
 mod wanted;
 

@@ -21,6 +21,8 @@ mod picture;
 mod revise;
 mod smart;
 mod stored_spec;
+#[cfg(test)]
+mod tests;
 
 pub use clock::{Clock, WallClock};
 pub use device::EmulatedDrive;

@@ -21,7 +21,7 @@ where
     pub(crate) fn begin_part(&mut self, part: Part<N::Page>) -> Result<(), RunError> {
         let number = self.controller.begin_part(part.flight);
         if self.parts.is_under_way(part.lpn) {
-            self.controller.hold_part();
+            self.controller.wait_part();
             self.parts.queue(part.lpn, number);
             self.parts.hold(number, part);
             return Ok(());

@@ -22,6 +22,8 @@ mod stages;
 mod steady;
 mod sweep;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 pub use attached::{Attached, AttachedCounts, attach};
 pub use completion::{Answer, Completion, Observer, Verdict};

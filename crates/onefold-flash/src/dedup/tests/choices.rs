@@ -1,0 +1,138 @@
+//! Options of policies: what is taken, what is refused and by which words.
+//! Room: onefold-flash.
+
+use std::fmt::Write as _;
+
+use onefold_code::SeedSource;
+
+use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::{
+    AnyPolicy, Engine, Identities, POLICIES, Site, Wanted, check_engine, check_policy, host_wants,
+};
+use crate::nand::Identity;
+use crate::testing::plane::plane;
+
+const KNOWN: &[OptionInfo] = &[
+    OptionInfo::new("share", Kind::Share(0.25), ""),
+    OptionInfo::new("multiple", Kind::Multiple(1.5), ""),
+    OptionInfo::new("count", Kind::Count { default: 7, min: 3, max: 9 }, ""),
+    OptionInfo::new("switch", Kind::Switch(true), ""),
+    OptionInfo::new("word", Kind::Word(&["one", "two"]), ""),
+    OptionInfo::new("ranges", Kind::Ranges, ""),
+];
+
+fn options(text: &str) -> Result<Options, String> {
+    Options::check("some", KNOWN, &text.parse().unwrap()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn options_have_their_defaults_or_what_is_said() {
+    let unsaid = options("").unwrap();
+    let of = |all: &Options| {
+        let numbers = (all.share("share"), all.share("multiple"), all.count("count"));
+        format!(
+            "{numbers:?} {} {} {:?}",
+            all.switch("switch"),
+            all.word("word"),
+            all.ranges("ranges")
+        )
+    };
+    assert_eq!(of(&unsaid), "(0.25, 1.5, 7) true one []");
+    assert_eq!(unsaid.policy(), "some");
+    let said = "share = 1\nmultiple = 4\ncount = 3\nswitch = false\nword = 'two'\n\
+                ranges = [[0, 0], [5, 9]]";
+    assert_eq!(of(&options(said).unwrap()), "(1.0, 4.0, 3) false two [(0, 0), (5, 9)]");
+    let texts = KNOWN.iter().map(OptionInfo::default_text).collect::<Vec<_>>();
+    assert_eq!(texts, ["0.25", "1.5", "7", "true", "\"one\"", "[]"]);
+}
+
+#[test]
+fn what_no_option_takes_is_refused_by_name() {
+    for taken in ["share = 0.001", "multiple = 0.001", "count = 9", "ranges = []"] {
+        options(taken).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let refused = [
+        "share = 0",
+        "share = 1.001",
+        "share = true",
+        "multiple = 0.0",
+        "multiple = 4.5",
+        "count = 2",
+        "count = 10",
+        "count = -4",
+        "count = 4.0",
+        "switch = 1",
+        "word = 'three'",
+        "word = 1",
+        "ranges = [[3, 2]]",
+        "ranges = [[1, 2, 3]]",
+        "ranges = [[1, 4294967296]]",
+        "ranges = [[-1, 2]]",
+        "ranges = [[1, 2], 3]",
+        "shares = 1",
+        "nothing_like_it = 1",
+    ];
+    let told = refused.map(|text| format!("{text}: {}", options(text).unwrap_err()));
+    super::cases::holds("refused.txt", &told.join("\n"));
+    let none = Options::check("some", &[], &"share = 1".parse().unwrap());
+    assert!(none.unwrap_err().to_string().contains("none"));
+}
+
+#[test]
+fn pages_are_wanted_by_request_first_and_then_by_range() {
+    let wanted = |text: &str| {
+        let table = format!("lba_ranges = {text}").parse().unwrap();
+        host_wants("ses-host", &table).unwrap().unwrap()
+    };
+    let has = |of: &Wanted, request| [4, 5, 9, 10, 20].map(|lpn| of.has(lpn, request));
+    let some = wanted("[[5, 9], [20, 20]]");
+    assert_eq!(has(&some, None), [false, true, true, false, true]);
+    assert_eq!((has(&some, Some(true)), has(&some, Some(false))), ([true; 5], [false; 5]));
+    let all = wanted("[]");
+    assert_eq!((has(&all, None), has(&all, Some(false))), ([true; 5], [false; 5]));
+}
+
+/// Which policies go with an engine, and what their hosts scramble.
+#[test]
+fn every_policy_says_what_it_goes_with() {
+    let mut told = String::new();
+    for info in POLICIES {
+        for (engine, place) in [Engine::None, Engine::BeforeScrambler, Engine::AfterScrambler]
+            .into_iter()
+            .zip(Engine::NAMES)
+        {
+            for set in [false, true] {
+                let mut options = toml::Table::new();
+                if set {
+                    options.insert("compression".to_owned(), (*place).into());
+                }
+                let goes = check_engine(info.name, &options, engine);
+                let wants = host_wants(info.name, &options);
+                let checked = check_policy(info.name, &options);
+                writeln!(told, "{} {place} {set}: {goes:?} {wants:?} {checked:?}", info.name)
+                    .unwrap();
+            }
+        }
+        for seed_source in [None, Some(SeedSource::Lba), Some(SeedSource::SelfSeeded)] {
+            let site = Site::new(plane(16, 8), seed_source);
+            let made =
+                AnyPolicy::new::<Identity>(info.name, &toml::Table::new(), &site, Identities);
+            let refused = made.err().map(|error| error.to_string());
+            writeln!(told, "{} {seed_source:?}: {refused:?}", info.name).unwrap();
+        }
+    }
+    writeln!(told, "{}", check_policy("caftl-onlin", &toml::Table::new()).unwrap_err()).unwrap();
+    super::cases::holds("engines.txt", &told);
+}
+
+#[test]
+fn sites_count_their_places() {
+    let site = Site::new(plane(16, 8), None);
+    assert_eq!((site.places, site.places_per_block(), site.codewords), (128, 8, 1));
+    let packed = site.packed(4, 3);
+    // Each of two streams fills three pages of four parts.
+    assert_eq!((packed.places, packed.places_per_block()), (128 * 4 + 24, 32));
+    assert_eq!(site.packed(1, 3).places, 128);
+    let codewords = site.of_codewords(8, 1);
+    assert_eq!((codewords.codewords, codewords.places), (8, 128 * 8 + 16));
+}
