@@ -312,4 +312,64 @@ mod tests {
         assert!(why(left(&memory.after_boot(), DRIVE, 3, false)).contains("started again"));
         assert_eq!(left(&memory, [8; 16], 3, false), Left::default(), "another drive's");
     }
+
+    #[test]
+    fn records_count_in_their_places_and_of_their_opening_alone() {
+        let memory = SimHandover::new();
+        let mut kept = begin(&memory);
+        kept.hold(&trims(1..4));
+        let swapped = memory.after_kill();
+        let mut region = swapped.open(NAME).unwrap();
+        let entries = &mut region.bytes_mut()[RECORDS_AT..RECORDS_AT + 2 * ENTRY_BYTES];
+        let (first, second) = entries.split_at_mut(ENTRY_BYTES);
+        first.swap_with_slice(second);
+        let found = left(&swapped, DRIVE, 3, false);
+        assert!(found.lost.is_some() && found.records.is_empty(), "{found:?}");
+        // Another opening left something; or nothing, which is no loss; or too much for it.
+        let of_next = |memory: &SimHandover| left(memory, DRIVE, 4, false);
+        assert!(of_next(&memory).lost.unwrap().contains("opened since"));
+        let (empty, full) = (SimHandover::new(), SimHandover::new());
+        drop(begin(&empty));
+        assert_eq!(of_next(&empty), Left { found: true, ..Left::default() });
+        begin(&full).region.publish(MISSING_AT, 1);
+        assert!(of_next(&full).lost.is_some());
+    }
+
+    #[test]
+    fn a_region_has_room_for_its_head_and_a_thousand_records_more_than_a_page() {
+        let memory = SimHandover::new();
+        let mut kept = begin(&memory);
+        kept.hold(&trims(0..50 + SPARE_RECORDS as u64));
+        assert_eq!(left(&memory, DRIVE, 3, false).lost, None);
+        let short = SimHandover::new();
+        let mut region = short.create(NAME, RECORDS_AT - 8).unwrap();
+        let head = mark(DRIVE, short.boot()).bytes();
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&head);
+        assert!(left(&short, DRIVE, 0, false).lost.unwrap().contains("short"));
+        let mut region = short.create(NAME, RECORDS_AT).unwrap();
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&head);
+        assert_eq!(left(&short, DRIVE, 0, false), Left { found: true, ..Left::default() });
+    }
+
+    #[test]
+    fn pages_that_wait_go_with_the_records() {
+        let memory = SimHandover::new();
+        let handover: Arc<dyn Handover> = Arc::new(memory.clone());
+        let mut kept = Kept::begin(handover, DRIVE, 3, 50, Some(2000)).unwrap();
+        let content = PageBytes::from(vec![5; 70]);
+        let key = crate::nand::PageKey::Data(8);
+        let fragment = Fragment { key, seed: 9, tag: 0, subpages: 0, content: Some(content) };
+        kept.hold_pages(1, std::iter::once((&[8, 4][..], &fragment)));
+        let found = left(&memory.after_kill(), DRIVE, 3, true);
+        assert_eq!(found.pages, [(vec![8, 4], fragment)]);
+        assert!(left(&memory, DRIVE, 3, false).pages.is_empty(), "a drive that packs nothing");
+        // Without them the rest is not all there was.
+        let torn = memory.after_kill();
+        torn.remove(kept_pages::NAME).unwrap();
+        assert!(left(&torn, DRIVE, 3, true).lost.is_some());
+        assert_eq!(left(&torn, DRIVE, 3, false).lost, None);
+        assert_eq!(memory.list().unwrap(), [kept_pages::NAME, NAME]);
+        kept.end().unwrap();
+        assert!(memory.list().unwrap().is_empty(), "nothing is left behind");
+    }
 }

@@ -220,4 +220,66 @@ mod tests {
         let other = Mark { owner: [8; 16], ..mark() };
         assert!(left(&memory, &other, 3).is_err());
     }
+
+    /// A kill in the midst of a store finds what counted before, and nothing counts for another
+    /// store or opening than its own.
+    #[test]
+    fn what_counted_before_is_there_until_another_counts() {
+        let memory = SimHandover::new();
+        let mut kept = KeptPages::begin(&memory, &mark(), 3, 2000).unwrap();
+        let mut before = Vec::new();
+        for version in 1..6 {
+            let waiting = vec![one(&[version], false, false); version as usize];
+            hold(&mut kept, version.into(), &waiting);
+            let killed = memory.after_kill();
+            let mut region = killed.open(NAME).unwrap();
+            let number = region.number(NUMBER_AT);
+            assert_eq!(number, u64::from(version) + 1);
+            region.publish(NUMBER_AT, number - 1);
+            assert_eq!(left(&killed, &mark(), 3), Ok(before), "version {version}");
+            region.publish(NUMBER_AT, number + 2);
+            assert!(left(&killed, &mark(), 3).is_err(), "it is of another store");
+            region.publish(NUMBER_AT, number);
+            region.publish(OPENING_AT, 4);
+            assert!(left(&killed, &mark(), 4).is_err(), "it is of another opening");
+            before = waiting;
+        }
+    }
+
+    #[test]
+    fn both_halves_take_as_much_as_was_said() {
+        // A page and no byte more.
+        for most in [2032, 2025] {
+            let memory = SimHandover::new();
+            let mut kept = KeptPages::begin(&memory, &mark(), 3, most).unwrap();
+            assert_eq!(kept.region.bytes().len(), HALVES_AT + 4096);
+            let full = |of: u8| {
+                let content = PageBytes::from(vec![of; most - 20]);
+                let key = PageKey::Data(u32::from(of));
+                let content = Some(content);
+                vec![(vec![u32::from(of)], Fragment { key, seed: 1, tag: 0, subpages: 0, content })]
+            };
+            for of in 1..5 {
+                hold(&mut kept, of.into(), &full(of));
+                assert_eq!(left(&memory.after_kill(), &mark(), 3), Ok(full(of)));
+            }
+            // The other half is as it was.
+            kept.region.publish(NUMBER_AT, 4);
+            assert_eq!(left(&memory, &mark(), 3), Ok(full(3)));
+        }
+    }
+
+    #[test]
+    fn a_region_that_is_cut_short_is_told() {
+        let memory = SimHandover::new();
+        for bytes in [64, HALVES_AT, HALVES_AT + 2 * HEAD - 8] {
+            let mut region = memory.create(NAME, bytes).unwrap();
+            let head = mark().bytes();
+            region.bytes_mut()[..MARK_BYTES].copy_from_slice(&head);
+            let why = left(&memory, &mark(), 0).unwrap_err();
+            assert!(why.contains("cut short"), "{bytes}: {why}");
+        }
+        drop(KeptPages::begin(&memory, &mark(), 0, 0).unwrap());
+        assert_eq!(left(&memory, &mark(), 0), Ok(Vec::new()));
+    }
 }

@@ -1,6 +1,8 @@
 //! What drives tell of themselves, held word for word, and what their parts hold.
 //! Room: onefold-flash.
 
+mod devices;
+mod folders;
 mod pictures;
 mod reports;
 mod stories;

@@ -212,7 +212,9 @@ impl Story {
             15 => self.status(offset, len),
             _ => self.read(offset, len),
         }
-        self.clock.now_ns.fetch_add(300_000_000, Ordering::Relaxed);
+        // Some requests come before what idle moments began is done.
+        let pause = if self.random.chance(1, 2) { 300_000_000 } else { 100_000 };
+        self.clock.now_ns.fetch_add(pause, Ordering::Relaxed);
     }
 
     pub fn steps(&mut self, count: u32) {

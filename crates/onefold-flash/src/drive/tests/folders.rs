@@ -1,0 +1,364 @@
+//! Folders of drives: made, changed, closed, and found in every state that a power cut leaves.
+//! Room: onefold-flash.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use onefold_block::handover::{Handover, Region, SimHandover};
+use onefold_block::{
+    BlockDevice as _, CrashMode, FileFolder, Folder as _, LOCK_FILE, MediaError, SimFolder,
+};
+
+use super::story::{Hand, PAGE, spec};
+use crate::drive::making::create;
+use crate::drive::stored_spec::{exists, read_spec};
+use crate::drive::{
+    COPIES_FILE, Clock, DriveError, NAND_FILE, OpenDrive, Pending, Remark, SPEC_FILE, inspect,
+    revise, revise_at,
+};
+use crate::spec::DriveSpec;
+
+const MODES: [CrashMode; 3] =
+    [CrashMode::KeepNothing, CrashMode::KeepEverything, CrashMode::Random];
+
+fn open(folder: &SimFolder) -> Result<OpenDrive, DriveError> {
+    open_with(folder, None)
+}
+
+fn open_with(folder: &SimFolder, memory: Option<&SimHandover>) -> Result<OpenDrive, DriveError> {
+    let memory = memory.map(|memory| Arc::new(memory.clone()) as Arc<dyn Handover>);
+    OpenDrive::open(Arc::new(folder.clone()), false, Arc::new(Hand::default()), memory)
+}
+
+fn made(lines: &[&str]) -> SimFolder {
+    let folder = SimFolder::new();
+    create(&folder, &spec(lines)).expect("made");
+    folder
+}
+
+fn kept(folder: &SimFolder) -> SimFolder {
+    folder.after_crash(0, CrashMode::KeepEverything)
+}
+
+/// Whatever the power leaves of a making is made again, or is the drive, and is there to stay.
+#[test]
+fn a_making_that_is_cut_short_is_made_again_and_stays() {
+    let operations = made(&[]).op_count();
+    assert!(operations > 20);
+    let mut drives = 0;
+    for op in 1..=operations {
+        let folder = SimFolder::new();
+        folder.crash_at(op);
+        assert!(create(&folder, &spec(&[])).is_err(), "operation {op}");
+        for mode in MODES {
+            let left = folder.after_crash(op, mode);
+            drives += u32::from(exists(&left));
+            if !exists(&left) {
+                create(&left, &spec(&[])).unwrap_or_else(|error| panic!("{op}: {error}"));
+            }
+            let drive = open(&left).unwrap_or_else(|error| panic!("{op}, {mode:?}: {error}"));
+            assert_eq!(drive.remarks(), [], "operation {op}, {mode:?}");
+            drop(drive);
+            // No name is in doubt once it was opened.
+            let again = left.after_crash(op, CrashMode::KeepNothing);
+            let drive = open(&again).unwrap_or_else(|error| panic!("{op}, {mode:?}: {error}"));
+            let mut page = [1; PAGE as usize];
+            drive.device().read_at(0, &mut page).expect("read");
+            assert_eq!(page, [0; PAGE as usize]);
+        }
+    }
+    assert!(drives > 0, "some were made to the end");
+}
+
+#[test]
+fn only_empty_folders_and_begun_ones_become_drives() {
+    let holding = |names: &[&str]| {
+        let folder = SimFolder::new();
+        for name in names {
+            folder.create(name).expect("made");
+        }
+        create(&folder, &spec(&[])).map_err(|error| error.to_string())
+    };
+    for names in [
+        &[][..],
+        &[LOCK_FILE],
+        &["making"],
+        &["making", NAND_FILE, COPIES_FILE, "health.0", "health.1", "generation", LOCK_FILE],
+        &["making", "spec.toml.new"],
+    ] {
+        holding(names).unwrap_or_else(|error| panic!("{names:?}: {error}"));
+    }
+    for (names, named) in [
+        (&["letter"][..], "letter"),
+        (&["making", "letter"], "letter"),
+        (&[NAND_FILE], NAND_FILE),
+        (&[COPIES_FILE], COPIES_FILE),
+        (&["health.1"], "health.1"),
+        (&[SPEC_FILE], SPEC_FILE),
+        (&["making", SPEC_FILE], SPEC_FILE),
+    ] {
+        let error = holding(names).expect_err("it holds something else");
+        assert!(error.contains(&format!("'{named}'")), "{names:?}: {error}");
+    }
+    // What cannot work is refused before anything is made.
+    let folder = SimFolder::new();
+    let mut wrong = spec(&[]);
+    wrong.ftl.over_provisioning = 0.0;
+    create(&folder, &wrong).expect_err("no room to collect");
+    assert_eq!(folder.list().unwrap(), Vec::<String>::new());
+    assert!(matches!(open(&folder), Err(DriveError::NoDrive)));
+    assert!(matches!(inspect(&folder), Err(DriveError::NoDrive)));
+}
+
+/// A specification of another time, with keys that were not there, has what the first preset says.
+#[test]
+fn what_a_specification_does_not_say_is_that_of_the_first_preset() {
+    let folder = SimFolder::new();
+    folder.create(SPEC_FILE).unwrap().write(0, b"seed = 7\n").unwrap();
+    let read = read_spec(&folder).expect("read");
+    assert_eq!(read, DriveSpec { seed: 7, ..DriveSpec::preset("ses-slc").unwrap() });
+    folder.open(SPEC_FILE).unwrap().write(0, b"seed = -\n").unwrap();
+    assert!(matches!(read_spec(&folder), Err(DriveError::Spec(_))));
+}
+
+#[test]
+fn what_pages_depend_on_cannot_change_and_says_so_first() {
+    let folder = made(&["dedup.policy=\"ses-host\""]);
+    let change = |lines: &[&str], said: Option<&DriveSpec>| {
+        let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        revise(&folder, &lines, said).map_err(|error| error.to_string())
+    };
+    let mut told = String::new();
+    for lines in [
+        &["name=\"other\""][..],
+        &["name=\"other\""],
+        &["seed=5"],
+        &["controller.idle_steps=7", "ftl.victim=\"fifo\""],
+        &["dedup.lba_ranges=[[1, 2]]"],
+        &["dedup.lba_ranges=[[3, 2]]"],
+        &["dedup.table_share=0.5"],
+        &["dedup.policy=\"none\""],
+        &["geometry.page_bytes=2048"],
+        &["media.code=\"bch\""],
+        &["media.scrambler=\"none\""],
+        &["media.factory_bad_blocks_ppm=5"],
+        &["media.wear=\"tlc\""],
+        &["ftl.compression=\"after-scrambler\""],
+        &["ftl.subpages=8"],
+        &["ftl.over_provisioning=2.0"],
+        &["ftl.gc_reserve_blocks=23"],
+        &["no.such=1"],
+        &[],
+    ] {
+        writeln!(told, "{lines:?}: {:?}", change(lines, None)).unwrap();
+    }
+    let has = read_spec(&folder).unwrap();
+    let said = |change: fn(&mut DriveSpec)| {
+        let mut said = has.clone();
+        change(&mut said);
+        said
+    };
+    let fixed = said(|said| said.seed = 9);
+    let differs = said(|said| said.controller.idle_steps = 8);
+    let both = said(|said| (said.controller.idle_steps, said.seed) = (8, 9));
+    let less = said(|said| drop(said.dedup.options.remove("lba_ranges")));
+    for wanted in [&has, &fixed, &differs, &both, &less] {
+        writeln!(told, "said: {:?}", change(&[], Some(wanted))).unwrap();
+    }
+    let set = change(&["controller.idle_steps=8"], Some(&differs));
+    writeln!(told, "set, said: {set:?}").unwrap();
+    super::holds("revised.txt", &told);
+    assert_eq!(read_spec(&folder).unwrap(), differs);
+    open(&folder).expect("opened");
+}
+
+#[test]
+fn a_folder_is_a_drive_for_one_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = || Arc::new(Hand::default()) as Arc<dyn Clock>;
+    let open = || OpenDrive::open_at(place.path(), false, clock(), None);
+    assert!(matches!(open(), Err(DriveError::NoDrive)));
+    let names = || std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(names(), 0, "nothing is left of looking");
+    create(&FileFolder::open(place.path()).unwrap(), &spec(&[])).unwrap();
+    let change = || revise_at(place.path(), &["controller.idle_steps=7".to_owned()], None);
+    assert_eq!(change().unwrap(), ["controller.idle_steps = 7"]);
+    assert!(place.path().join(LOCK_FILE).exists(), "who held it is told");
+    let drive = open().unwrap();
+    assert!(matches!(open(), Err(DriveError::Locked { .. })));
+    assert!(matches!(change(), Err(DriveError::Locked { .. })));
+    drive.device().write_at(0, &[7; 10], true).unwrap();
+    drive.close().unwrap();
+    assert_eq!(change().unwrap(), Vec::<String>::new());
+    let drive = open().unwrap();
+    let mut found = [0; 11];
+    drive.device().read_at(0, &mut found).unwrap();
+    assert_eq!(found, [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+    drop(drive);
+    assert!(place.path().join(LOCK_FILE).exists());
+    // The folder goes while the drive is open.
+    let drive = open().unwrap();
+    std::fs::remove_dir_all(place.path()).unwrap();
+    assert!(matches!(drive.save_health(), Err(DriveError::Media(MediaError::NotFound { .. }))));
+    let refused = drive.device().write_at(0, &[1], false).unwrap_err();
+    assert!(refused.to_string().contains("is gone"), "{refused}");
+}
+
+/// What does not get to the disk is told by whoever closes, and the drive is not closed.
+#[test]
+fn a_close_that_fails_says_so_and_leaves_what_was_flushed() {
+    let folder = made(&[]);
+    let operations = {
+        let drive = open(&folder).unwrap();
+        drive.device().write_at(0, &[5; 3000], true).unwrap();
+        drive.device().write_at(8000, &[6; 3000], false).unwrap();
+        let (before, copy) = (folder.op_count(), kept(&folder));
+        drive.close().unwrap();
+        assert_eq!(open(&folder).unwrap().remarks(), []);
+        assert_eq!(open(&copy).unwrap().health().unsafe_shutdowns, 1);
+        folder.op_count() - before
+    };
+    for op in 1..operations {
+        let folder = made(&[]);
+        let drive = open(&folder).unwrap();
+        drive.device().write_at(0, &[5; 3000], true).unwrap();
+        drive.device().write_at(8000, &[6; 3000], false).unwrap();
+        folder.crash_at(folder.op_count() + op);
+        let failed = drive.close();
+        if !folder.has_crashed() {
+            continue;
+        }
+        assert!(failed.is_err(), "operation {op}");
+        for mode in MODES {
+            let drive = open(&folder.after_crash(op, mode)).unwrap();
+            let mut found = [0; 3000];
+            drive.device().read_at(0, &mut found).unwrap();
+            assert_eq!(found, [5; 3000], "operation {op}, {mode:?}");
+        }
+    }
+    // The device alone says the same.
+    let drive = open(&folder).unwrap();
+    drive.device().write_at(0, &[7], false).unwrap();
+    folder.crash_at(folder.op_count() + 1);
+    drive.device().shut_down().unwrap_err();
+}
+
+/// What a killed process left is durable once the drive is open, and is left no more.
+#[test]
+fn what_is_taken_up_is_taken_up_once_and_stays() {
+    let packs = [
+        "dedup.policy=\"caftl-online\"",
+        "ftl.compression=\"before-scrambler\"",
+        "ftl.subpages=4",
+        "media.scrambler=\"none\"",
+    ];
+    for lines in [&[][..], &["dedup.policy=\"caftl-online\""], &packs] {
+        let (folder, memory) = (made(lines), SimHandover::new());
+        let drive = open_with(&folder, Some(&memory)).unwrap();
+        let looks = || Pending::of(&inspect(&folder).unwrap(), &memory);
+        assert_eq!(looks(), Pending::default());
+        drive.device().write_at(0, &[9; 8 * PAGE as usize], true).unwrap();
+        drive.device().write_at(2 * PAGE, &[8; PAGE as usize], false).unwrap();
+        drive.device().write_at(5 * PAGE, &[9; PAGE as usize], false).unwrap();
+        drive.device().trim(0, PAGE, false).unwrap();
+        let pending = looks();
+        assert!(pending.records > 0 && pending.lost.is_none(), "{pending:?}");
+        assert_eq!(pending.pages > 0, lines.len() > 1, "{pending:?}");
+        let (folder, memory) = (kept(&folder), memory.after_kill());
+        drop(drive);
+        let held = |drive: &OpenDrive| {
+            let mut found = vec![1; 8 * PAGE as usize];
+            drive.device().read_at(0, &mut found).unwrap();
+            found.chunks(PAGE as usize).map(|page| page[0]).collect::<Vec<_>>()
+        };
+        let drive = open_with(&folder, Some(&memory)).unwrap();
+        let taken = pending.records + pending.pages;
+        assert_eq!(drive.remarks(), [Remark::TakenUp(taken)], "{lines:?}");
+        assert_eq!(held(&drive), [0, 9, 8, 9, 9, 9, 9, 9]);
+        assert_eq!(drive.health().pages_written, 0, "no host writes it again");
+        drop(drive);
+        // The power goes at once.
+        let left = folder.after_crash(1, CrashMode::KeepNothing);
+        assert_eq!(held(&open(&left).unwrap()), [0, 9, 8, 9, 9, 9, 9, 9], "{lines:?}");
+    }
+}
+
+/// Memory that cannot be read so many times.
+struct Flickering {
+    memory: SimHandover,
+    fails: std::sync::atomic::AtomicU32,
+}
+
+impl Handover for Flickering {
+    fn boot(&self) -> [u8; 16] {
+        self.memory.boot()
+    }
+
+    fn create(&self, name: &str, bytes: usize) -> Result<Region, MediaError> {
+        self.memory.create(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Region, MediaError> {
+        use std::sync::atomic::Ordering::Relaxed;
+        if self.fails.load(Relaxed) == 0 {
+            return self.memory.open(name);
+        }
+        self.fails.fetch_sub(1, Relaxed);
+        let source = std::io::Error::other("not now");
+        Err(MediaError::Io { action: "open", name: name.to_owned(), source })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediaError> {
+        self.memory.remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, MediaError> {
+        self.memory.list()
+    }
+}
+
+#[test]
+fn memory_in_use_is_looked_at_eight_times() {
+    let (folder, memory) = (made(&[]), SimHandover::new());
+    let drive = open_with(&folder, Some(&memory)).unwrap();
+    drive.device().write_at(0, &[9; PAGE as usize], true).unwrap();
+    drive.device().trim(0, PAGE, false).unwrap();
+    let seen = inspect(&folder).unwrap();
+    for fails in [0, 1, 7, 8] {
+        let flickering = Flickering { memory: memory.clone(), fails: fails.into() };
+        let pending = Pending::of(&seen, &flickering);
+        assert_eq!(pending.lost.is_some(), fails == 8, "{fails}: {pending:?}");
+        assert_eq!(pending.records > 0, fails < 8, "{fails}: {pending:?}");
+        assert_eq!(flickering.fails.into_inner(), 0);
+    }
+}
+
+#[test]
+fn damage_to_heads_is_said_and_repaired_and_others_are_refused() {
+    let folder = made(&[]);
+    open(&folder).unwrap().close().unwrap();
+    folder.open(NAND_FILE).unwrap().write(0, &[0; 100]).unwrap();
+    let drive = open(&folder).unwrap();
+    assert_eq!(drive.remarks(), [Remark::HeaderRepaired]);
+    drive.close().unwrap();
+    assert_eq!(open(&folder).unwrap().remarks(), []);
+    // The copies of another shape are no witnesses, and nothing is made for an array of one.
+    let other = made(&["geometry.blocks_per_plane=30"]);
+    let text = {
+        let media = folder.open(SPEC_FILE).unwrap();
+        let mut text = vec![0; media.len().unwrap() as usize];
+        media.read(0, &mut text).unwrap();
+        text
+    };
+    other.remove(SPEC_FILE).unwrap();
+    other.remove(COPIES_FILE).unwrap();
+    other.create(SPEC_FILE).unwrap().write(0, &text).unwrap();
+    assert!(open(&other).is_err(), "it is not what its specification says");
+    assert!(other.open(COPIES_FILE).is_err(), "nothing was made for it");
+    // Copies that are gone are made anew, to stay.
+    let folder = made(&[]);
+    folder.remove(COPIES_FILE).unwrap();
+    assert_eq!(open(&folder).unwrap().remarks(), [Remark::CopiesMadeAnew]);
+    let left = folder.after_crash(0, CrashMode::KeepNothing);
+    assert_eq!(open(&left).unwrap().remarks(), [Remark::MayBeLost(None)]);
+}
