@@ -300,11 +300,7 @@ impl Inner {
                     while let Some(pair) = hooks.peek()?.filter(|pair| pair.key < HOOKS_END) {
                         hooks.pass();
                         bytes += hooks.take_read_bytes();
-                        pairs.push(pair);
-                        if pairs.len() == PAIRS_AT_ONCE {
-                            visit(&pairs);
-                            pairs.clear();
-                        }
+                        hand_on(&mut pairs, pair, PAIRS_AT_ONCE, visit);
                     }
                     Ok(())
                 });
@@ -373,8 +369,7 @@ impl Inner {
     /// Where other runs are there than those that writers ask, these are next.
     fn choose_filters(&self, state: &mut Deduplication) -> Result<bool, PoolError> {
         let runs = self.runs(&mut state.runs)?;
-        let mut numbers: Vec<u32> = runs.whole().iter().map(|run| run.number).collect();
-        numbers.sort_unstable();
+        let numbers: Vec<u32> = runs.whole().iter().map(|run| run.number).collect();
         // An index that knows all has nothing to ask for.
         if numbers == state.asked || self.index_knows_all() {
             return Ok(false);
@@ -620,10 +615,8 @@ impl Inner {
         &self,
         state: &mut Deduplication,
     ) -> Result<Vec<(ContainerId, ContainerInfo)>, PoolError> {
-        self.runs(&mut state.runs)?;
-        let Deduplication { runs: Some(runs), scanned, unreadable, .. } = state else {
-            return Ok(Vec::new());
-        };
+        let Deduplication { runs, scanned, unreadable, .. } = state;
+        let runs = self.runs(runs)?;
         let in_memory: HashSet<ContainerId> = {
             let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
             live.keys().copied().collect()
@@ -677,9 +670,9 @@ impl Inner {
         let seen = *self.deduplication_seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = seen.or_else(|| self.look_at_runs()).unwrap_or_default();
         let chunks: u64 = {
+            // Those of one that is being filled are counted once it is sealed.
             let engine = self.engine();
-            let sealed = engine.table.iter().filter(|(_, info)| info.len_bytes > 0);
-            sealed.map(|(_, info)| u64::from(info.chunks)).sum()
+            engine.table.iter().map(|(_, info)| u64::from(info.chunks)).sum()
         };
         DeduplicationStatus {
             found: self.counters.found_later.load(Ordering::Relaxed),
@@ -697,6 +690,15 @@ impl Inner {
         let folder = self.files.fingerprints.as_ref()?;
         let found = survey(&**folder, &self.identity.uuid, self.opened_at);
         found.ok().map(|found| Seen::of(&found.whole, None))
+    }
+}
+
+/// Add a pair to those that are handed on together, and hand them on once there are so many.
+fn hand_on(pairs: &mut Vec<Pair>, pair: Pair, most: usize, visit: &mut dyn FnMut(&[Pair])) {
+    pairs.push(pair);
+    if pairs.len() == most {
+        visit(pairs);
+        pairs.clear();
     }
 }
 

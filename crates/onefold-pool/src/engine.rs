@@ -366,6 +366,12 @@ impl VolumeState {
         self.size_bytes.load(Ordering::Acquire)
     }
 
+    /// Refuse what ends past the end that it has by now.
+    pub fn refuse_past_end(&self, end: u64) -> Result<(), PoolError> {
+        let size = self.size_bytes();
+        if end > size { Err(PoolError::PastEnd { end, size }) } else { Ok(()) }
+    }
+
     /// Let it have this size from now on, and in the next checkpoint.
     pub fn set_size_bytes(&self, bytes: u64) {
         self.next_size_bytes.store(bytes, Ordering::Release);

@@ -200,6 +200,14 @@ pub enum PoolError {
         /// How much data lies past it.
         lost: ByteSize,
     },
+    /// The volume became shorter while this was on its way to it.
+    #[error("a write up to byte {end} reaches past the end of the volume, at byte {size} by now")]
+    PastEnd {
+        /// One past the last byte that was to be written.
+        end: u64,
+        /// The size of the volume.
+        size: u64,
+    },
     /// The volume was deleted while it was in use.
     #[error("the volume was deleted")]
     VolumeDeleted,
@@ -293,6 +301,9 @@ impl From<PoolError> for BlockError {
         match error {
             PoolError::ReadOnly => Self::ReadOnly,
             PoolError::VolumeDeleted => Self::ShuttingDown,
+            PoolError::PastEnd { end, size } => {
+                Self::OutOfRange { offset: size, len: end.saturating_sub(size), size }
+            }
             PoolError::NoSpace(what) => Self::NoSpace(what),
             PoolError::Poisoned(why) => Self::Poisoned(why),
             PoolError::Corrupt { .. } | PoolError::CorruptChunk { .. } | PoolError::Lost { .. } => {

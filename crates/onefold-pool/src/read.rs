@@ -89,7 +89,6 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
         let mut chunk = std::mem::take(&mut scratch.chunk);
-        chunk.resize(self.chunk_bytes(), 0);
         let result = self.read_chunk(volume, lba, &mut chunk, scratch);
         if result.is_ok() {
             out.copy_from_slice(&chunk[within..within + out.len()]);
@@ -337,3 +336,6 @@ pub(crate) fn run_len(wanted: &[Wanted]) -> usize {
     };
     1 + wanted.windows(2).take_while(|pair| close(pair)).count()
 }
+
+#[cfg(test)]
+mod tests;

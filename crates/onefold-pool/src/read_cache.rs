@@ -136,7 +136,7 @@ impl Visit<'_> {
     /// Keep a chunk.
     pub fn insert(&mut self, address: u64, chunk: &[u8]) {
         let shard = self.shard(address);
-        if shard.slots_max == 0 || shard.by_address.contains_key(&address) {
+        if shard.by_address.contains_key(&address) {
             return;
         }
         let Some(slot) = shard.free_slot() else { return };

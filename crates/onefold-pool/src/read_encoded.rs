@@ -34,16 +34,17 @@ impl Inner {
         let result = (|| {
             while from < wanted.len() {
                 let run = &wanted[from..from + run_len(&wanted[from..])];
-                let mut passes = 0;
-                let start = loop {
-                    match self.load_run(run, &mut scratch.stored) {
-                        Ok(start) => break start,
-                        // It may be on its way from memory to the store.
-                        Err(FetchError::Gone) if passes < READ_PASSES => passes += 1,
-                        Err(error) => {
-                            self.explain(snapshot, first, entries, error)?;
-                            return Err(PoolError::VolumeDeleted);
-                        }
+                // It may be on its way from memory to the store.
+                let mut loaded = std::iter::repeat_with(|| self.load_run(run, &mut scratch.stored));
+                let loaded = loaded
+                    .by_ref()
+                    .take(READ_PASSES)
+                    .find(|loaded| !matches!(loaded, Err(FetchError::Gone)));
+                let start = match loaded.unwrap_or(Err(FetchError::Gone)) {
+                    Ok(start) => start,
+                    Err(error) => {
+                        self.explain(snapshot, first, entries, error)?;
+                        return Err(PoolError::VolumeDeleted);
                     }
                 };
                 for wanted in run {

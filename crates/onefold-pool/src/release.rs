@@ -8,6 +8,7 @@ use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::provide::{FILL_BYTES, Needs};
+use crate::write::Reach;
 
 /// Map leaves changed under one hold of the engine's lock, so that a large trim lets writes by.
 const LEAVES_PER_TURN: usize = 64;
@@ -79,7 +80,8 @@ impl Inner {
         let zeroes = vec![0; self.chunk_bytes()];
         let write = |from: u64, upto: u64| {
             let data = &zeroes[..(upto - from) as usize];
-            self.write(volume, &[WriteRequest { offset: from, data, fua: false }])
+            let request = WriteRequest { offset: from, data, fua: false };
+            self.write_within(volume, &[request], Reach::Anywhere)
         };
         if first >= last {
             // Within one chunk, or astride two.

@@ -53,8 +53,14 @@ pub struct Space {
 impl Space {
     /// Nothing set aside yet; the journal is `journal_used` bytes long.
     pub fn new(journal: Arc<dyn Media>, supers: [Arc<dyn Media>; 2], journal_used: u64) -> Self {
-        let (journal_reserved, super_reserved, note_bytes) = (0, 0, 0);
-        Self { journal, supers, journal_used, journal_reserved, super_reserved, note_bytes }
+        Self {
+            journal,
+            supers,
+            journal_used,
+            journal_reserved: 0,
+            super_reserved: 0,
+            note_bytes: 0,
+        }
     }
 
     /// The part of the journal's file that `bytes` more of entries need and that is not set aside:

@@ -256,4 +256,24 @@ mod tests {
         }
         assert!(volume.block_status(1 << 20, 0).unwrap().is_empty());
     }
+
+    #[test]
+    fn one_answer_has_so_many_extents_and_looks_at_so_many_blocks() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let size = (STATUS_BLOCKS_MAX + 2048) * 4096;
+        let volume = pool.create_volume("many", ByteSize(size)).unwrap();
+        for block in (0..5000).step_by(2) {
+            volume.write_at(block * 4096, &[7; 4096], false).unwrap();
+        }
+        assert_eq!(volume.block_status(0, size).unwrap().len(), EXTENTS_MAX);
+        // One block of each leaf.
+        let volume = pool.create_volume("wide", ByteSize(size)).unwrap();
+        for block in (0..STATUS_BLOCKS_MAX + 2048).step_by(512) {
+            volume.write_at(block * 4096, &[7; 4096], false).unwrap();
+        }
+        let found = volume.block_status(0, size).unwrap();
+        let told: u64 = found.iter().map(|extent| extent.len_bytes).sum();
+        assert_eq!((told, found.len()), (STATUS_BLOCKS_MAX * 4096, 1024));
+    }
 }

@@ -11,7 +11,7 @@ use onefold_block::{ByteSize, Lba};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{KIND_VOLUME, RawPageRef, VolumeRecord};
-use crate::map::{ENTRIES_PER_PAGE, NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
+use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
 use crate::open::volume_state;
 use crate::pba::{MapEntry, RAW_HOLE};
 use crate::pool::Pool;
@@ -125,39 +125,6 @@ impl Inner {
             self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&made.number);
             self.map.forget(made.number);
         }
-    }
-
-    /// Before a volume grows: past its end nothing can be lost, but a repair may have said so of
-    /// all that is under a page in which it ends.
-    fn clear_past(&self, volume: &VolumeState, end: u64, blocks: u64) -> Result<(), PoolError> {
-        let upto = blocks.min(self.map.blocks_max(volume.number)?);
-        let (mut at, mut entries) = (end, Vec::new());
-        while at < upto {
-            let (number, lba) = (volume.number, Lba::new(at));
-            entries.clear();
-            let run = self.map.uniform_run(number, lba, upto - at).and_then(|(run, entry)| {
-                if run > 0 {
-                    entries.push(entry);
-                    return Ok(run);
-                }
-                let per_leaf = ENTRIES_PER_PAGE as u64;
-                let rest = (per_leaf - at % per_leaf).min(upto - at);
-                self.map.entries(number, lba, rest, &mut entries)?;
-                Ok(rest)
-            });
-            match run {
-                Ok(run) => {
-                    if entries.contains(&MapEntry::Lost) {
-                        self.fill_blocks(volume, lba, run, MapEntry::Hole)?;
-                    }
-                    at += run;
-                }
-                // It is for a repair, and named when it is read.
-                Err(error) if error.is_unreadable() => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     fn check_size(&self, size: ByteSize) -> Result<u64, PoolError> {
@@ -308,79 +275,21 @@ impl Pool {
         let volume = inner.writable_by_name(name)?;
         let blocks = inner.check_size(size)?;
         let before = volume.size_bytes();
-        let before_blocks = volume.blocks(inner.chunk_bytes());
-        if size.bytes() < before {
-            if !discard {
-                let lost = self.stored_past(&volume, size.bytes())?;
-                if lost > 0 {
-                    let (name, lost) = (name.to_owned(), ByteSize(lost));
-                    return Err(PoolError::ShrinkLosesData { name, size, lost });
-                }
-            }
-            // The tail of the last chunk must read as zeroes if the volume grows again.
-            inner.zero_range(&volume, size.bytes(), before - size.bytes(), MapEntry::Hole)?;
+        if size.bytes() < before && !discard {
+            inner.refuse_loss(&volume, size, before)?;
         }
-        inner.clear_past(&volume, before_blocks, blocks)?;
-        let needs = Needs::of_fill(usize::from(height_for(blocks)), 0);
-        drop(inner.engine_with(&needs)?);
-        let mut flusher = inner.flusher();
-        let resized = inner.checkpoint_locked(&mut flusher, &mut |engine, _| {
-            inner.set_aside(engine, &needs)?;
-            inner.map.resize(volume.number, blocks)?;
-            volume.next_size_bytes.store(size.bytes(), Ordering::Release);
-            if size.bytes() < before {
-                volume.size_bytes.store(size.bytes(), Ordering::Release);
-            }
-            engine.generation += 1;
-            Ok(None)
-        });
         // What is written past the end that a durable checkpoint has would be lost with the power,
         // flushed or not: a volume has grown once that is there, and not before.
-        match resized {
+        match inner.resize(&volume, (before, size), discard, blocks) {
             Ok(()) => volume.set_size_bytes(size.bytes()),
             Err(error) => {
                 volume.set_size_bytes(before);
-                inner.map.resize(volume.number, before_blocks)?;
+                let blocks = before.div_ceil(inner.chunk_bytes() as u64);
+                inner.map.resize(volume.number, blocks)?;
                 return Err(error);
             }
         }
         Ok(())
-    }
-
-    /// Bytes of blocks with stored data that lie wholly or partly past `offset`.
-    fn stored_past(&self, volume: &VolumeState, offset: u64) -> Result<u64, PoolError> {
-        let chunk = self.inner.chunk_bytes() as u64;
-        let (mut at, end) = (offset / chunk, volume.blocks(chunk as usize));
-        let mut stored = 0;
-        let mut entries = Vec::new();
-        while at < end {
-            let (run, _) = self.inner.map.uniform_run(volume.number, Lba::new(at), end - at)?;
-            if run > 0 {
-                at += run;
-                continue;
-            }
-            let batch = 512.min(end - at);
-            entries.clear();
-            self.inner.map.entries(volume.number, Lba::new(at), batch, &mut entries)?;
-            for (lba, entry) in (at..).zip(&entries) {
-                if entry.pba().is_some()
-                    && (lba > offset / chunk || self.tail_matters(volume, offset)?)
-                {
-                    stored += chunk;
-                }
-            }
-            at += batch;
-        }
-        Ok(stored)
-    }
-
-    /// Whether the chunk that `offset` cuts holds anything but zeroes from there on.
-    fn tail_matters(&self, volume: &VolumeState, offset: u64) -> Result<bool, PoolError> {
-        let chunk = self.inner.chunk_bytes() as u64;
-        let end = (offset / chunk + 1) * chunk;
-        let mut tail = vec![0; (end.min(volume.size_bytes()) - offset) as usize];
-        self.inner.read(volume, offset, &mut tail)?;
-        Ok(tail.iter().any(|&byte| byte != 0))
     }
 
     /// Delete a volume and give up what only it referred to. A crash in between is caught up
@@ -419,5 +328,6 @@ impl Pool {
     }
 }
 
+mod resize;
 #[cfg(test)]
 mod tests;

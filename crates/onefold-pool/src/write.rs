@@ -21,6 +21,15 @@ const PIECE_PASSES: usize = 8;
 /// Attempts to win space back, for one batch: others may take what came back.
 const SPACE_PASSES: usize = 64;
 
+/// Where a write may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Inside of the volume as it is when the write is committed.
+    Inside,
+    /// Anywhere: what is written are zeroes.
+    Anywhere,
+}
+
 /// A piece of a request inside one chunk.
 struct Piece<'a> {
     lba: Lba,
@@ -30,6 +39,11 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
+    /// One past its last byte, in bytes of the volume.
+    const fn end(&self, chunk_bytes: usize) -> u64 {
+        self.lba.get() * chunk_bytes as u64 + (self.within + self.data.len()) as u64
+    }
+
     /// Put it into its chunk.
     fn complete(&self, chunk: &mut [u8]) {
         chunk[self.within..self.within + self.data.len()].copy_from_slice(self.data);
@@ -37,11 +51,22 @@ impl Piece<'_> {
 }
 
 impl Inner {
-    /// Write several ranges, in order. All must lie inside the volume.
+    /// Write several ranges, in order. All must lie inside the volume; what does not any more when
+    /// it is to be committed is refused.
     pub fn write(
         &self,
         volume: &VolumeState,
         requests: &[WriteRequest<'_>],
+    ) -> Result<(), PoolError> {
+        self.write_within(volume, requests, Reach::Inside)
+    }
+
+    /// The same for what may lie past the end.
+    pub fn write_within(
+        &self,
+        volume: &VolumeState,
+        requests: &[WriteRequest<'_>],
+        reach: Reach,
     ) -> Result<(), PoolError> {
         self.check_writable()?;
         let mut scratch = self.take_scratch();
@@ -51,19 +76,19 @@ impl Inner {
                 for piece in pieces(request.offset, request.data, self.chunk_bytes()) {
                     if piece.data.len() < self.chunk_bytes() {
                         // What was written before must be seen by the completion.
-                        self.write_whole(volume, &batch, &mut scratch)?;
+                        self.write_whole(volume, &batch, reach, &mut scratch)?;
                         batch.clear();
-                        self.write_piece(volume, &piece, &mut scratch)?;
+                        self.write_piece(volume, &piece, reach, &mut scratch)?;
                         continue;
                     }
                     batch.push(ChunkWrite { lba: piece.lba, data: piece.data, expected: None });
                     if batch.len() == BATCH_CHUNKS {
-                        self.write_whole(volume, &batch, &mut scratch)?;
+                        self.write_whole(volume, &batch, reach, &mut scratch)?;
                         batch.clear();
                     }
                 }
             }
-            self.write_whole(volume, &batch, &mut scratch)
+            self.write_whole(volume, &batch, reach, &mut scratch)
         })();
         self.give_scratch(scratch);
         result?;
@@ -76,6 +101,7 @@ impl Inner {
         &self,
         volume: &VolumeState,
         writes: &[ChunkWrite<'_>],
+        reach: Reach,
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
         let mut todo: Vec<ChunkWrite<'_>>;
@@ -86,7 +112,9 @@ impl Inner {
             }
             // What could not be shared so often is simply stored.
             let sharing = if pass < SHARING_PASSES { Sharing::Wanted } else { Sharing::Off };
-            let conflicts = self.write_once(volume, left, sharing, scratch)?;
+            let end = |write: &ChunkWrite<'_>| (write.lba.get() + 1) * self.chunk_bytes() as u64;
+            let end = (reach == Reach::Inside).then(|| left.iter().map(end).max()).flatten();
+            let conflicts = self.write_once((volume, end), left, sharing, scratch)?;
             todo = conflicts.iter().map(|&number| left[number]).collect();
             left = &todo;
         }
@@ -100,15 +128,17 @@ impl Inner {
         &self,
         volume: &VolumeState,
         piece: &Piece<'_>,
+        reach: Reach,
         scratch: &mut Scratch,
     ) -> Result<(), PoolError> {
+        let end = (reach == Reach::Inside).then(|| piece.end(self.chunk_bytes()));
         let mut chunk = vec![0; self.chunk_bytes()];
         for _ in 0..PIECE_PASSES {
             let entry = self.read_chunk(volume, piece.lba, &mut chunk, scratch)?;
             piece.complete(&mut chunk);
             count(&self.counters.completed, 1);
             let write = ChunkWrite { lba: piece.lba, data: &chunk, expected: Some(entry) };
-            if self.write_once(volume, &[write], Sharing::Wanted, scratch)?.is_empty() {
+            if self.write_once((volume, end), &[write], Sharing::Wanted, scratch)?.is_empty() {
                 return Ok(());
             }
         }
@@ -116,6 +146,7 @@ impl Inner {
         self.with_space(|| {
             let records = NewRecords::Written(1, 2 * self.chunk_bytes());
             let mut engine = self.engine_with(&self.needs(volume, 1, records)?)?;
+            end.map_or(Ok(()), |end| volume.refuse_past_end(end))?;
             let mut entries = Vec::with_capacity(1);
             self.read_still(&engine, volume, piece.lba, &mut entries, &mut chunk, scratch)?;
             piece.complete(&mut chunk);
@@ -127,10 +158,11 @@ impl Inner {
         .map(drop)
     }
 
-    /// One pass of a batch; returns the numbers of the chunks that must start again.
+    /// One pass of a batch, which is refused if it ends past the end of the volume; returns the
+    /// numbers of the chunks that must start again.
     fn write_once(
         &self,
-        volume: &VolumeState,
+        (volume, end): (&VolumeState, Option<u64>),
         writes: &[ChunkWrite<'_>],
         sharing: Sharing,
         scratch: &mut Scratch,
@@ -143,7 +175,10 @@ impl Inner {
             self.prefault(volume, writes)?;
             let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
             let needs = self.needs(volume, writes.len(), records)?;
-            self.commit(&mut *self.engine_with(&needs)?, volume, writes, &batch, scratch)
+            let mut engine = self.engine_with(&needs)?;
+            // Who makes it shorter sets the size under this lock: after that nothing is added.
+            end.map_or(Ok(()), |end| volume.refuse_past_end(end))?;
+            self.commit(&mut engine, volume, writes, &batch, scratch)
         })
     }
 

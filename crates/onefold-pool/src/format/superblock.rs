@@ -514,6 +514,32 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_no_pool_can_have_and_lengths_that_no_checkpoint_has_are_refused() {
+        for (container_bytes, fits) in [(1 << 20, true), (3 << 18, false), (1 << 30, false)] {
+            let settings = PoolSettings { container_bytes, ..sample().settings };
+            let bytes = Superblock { settings, ..sample() }.encode();
+            assert_eq!(Superblock::decode("super.0", &bytes).is_ok(), fits, "{container_bytes}");
+        }
+        let mut longer = sample().encode();
+        longer.push(0);
+        let len = (longer.len() - HEADER_BYTES) as u64;
+        longer[24..32].copy_from_slice(&len.to_le_bytes());
+        let check = checksum(&longer);
+        longer[12..16].copy_from_slice(&check.to_le_bytes());
+        let error = Superblock::decode("super.0", &longer).unwrap_err().to_string();
+        assert!(error.contains("a field makes no sense"), "{error}");
+        for (len, said) in [
+            (PAYLOAD_BYTES_MAX, "ends inside of its payload"),
+            (PAYLOAD_BYTES_MAX + 1, "larger than any checkpoint's"),
+        ] {
+            let mut bytes = sample().encode();
+            bytes[24..32].copy_from_slice(&len.to_le_bytes());
+            let error = Superblock::decode("super.0", &bytes).unwrap_err().to_string();
+            assert!(error.contains(said), "{len}: {error}");
+        }
+    }
+
+    #[test]
     fn another_version_is_refused_by_name() {
         for (version, words) in [(3, "reads up to version 2"), (1, "reads version 2: copy")] {
             let mut bytes = sample().encode();

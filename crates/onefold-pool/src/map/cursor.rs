@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use super::cache::PageCache;
 use super::page::{
-    FANOUT_BITS, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE, raw_reference, set_reference,
-    uniform_page,
+    FANOUT_BITS, Page, PageKey, PageRef, Place, REFERENCES_PER_PAGE, blocks_under, raw_reference,
+    set_reference, uniform_page,
 };
 use super::slots::Slots;
 use crate::error::PoolError;
+use crate::pba::RAW_HOLE;
 
 /// A volume's tree.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +105,10 @@ impl State {
             return Ok(Found::Leaf(leaf));
         }
         let tree = self.tree(volume)?;
+        // A write may be on its way to where the volume is shorter by now.
+        if lba >= blocks_under(tree.height) {
+            return Ok(Found::Uniform { key: leaf, entry: RAW_HOLE });
+        }
         let (mut level, mut reference) = (tree.height, tree.root);
         loop {
             let key = leaf.ancestor(level);

@@ -171,8 +171,8 @@ impl Map {
                 }
             }
         }
-        // Of which blocks were had again is told by page.
-        let next_to = next_to.filter(|_| key.level > 0 || settled.had(beside) == blocks);
+        // Of which blocks of a leaf were had again is told by page.
+        let next_to = next_to.filter(|_| settled.had(beside) == blocks);
         let now = if changed {
             self.write_mended(&page, (&missing, above), (next_to.as_deref(), beside))?
         } else {

@@ -1,7 +1,7 @@
 //! Small mistakes that nothing else here would notice.
 
 use onefold_block::{
-    BlockDevice, ByteSize, ContainerId, CrashMode, FaultKind, Folder, OpKind, SimFolder,
+    BlockDevice, BlockError, ByteSize, ContainerId, CrashMode, FaultKind, Folder, OpKind, SimFolder,
 };
 use onefold_pool::format::container;
 use onefold_pool::{Budgets, OpenOptions, Pool, PoolError, SpaceTarget, Volume};
@@ -280,6 +280,63 @@ fn what_met_an_error_is_not_closed_as_if_it_were_sound() {
     let folder = folder.after_crash(1, CrashMode::KeepEverything);
     Pool::open(&folder, &options()).unwrap().close().unwrap();
     assert_sound(&folder, "opened again");
+}
+
+#[test]
+fn a_volume_that_grew_has_zeroes_where_it_was_shorter_whoever_wrote_meanwhile() {
+    for size in [100 * CHUNK as u64, 100 * CHUNK as u64 + 70] {
+        let (sim, hook) = (SimFolder::new(), Hook::default());
+        Pool::create(&sim, &small(), IDENTITY).unwrap();
+        let pool = Pool::open(&HookedFolder::new(sim.clone(), &hook), &options()).unwrap();
+        let volume = main_volume(&pool, 600).unwrap();
+        (0..600).step_by(9).for_each(|block| write(&volume, block, 1 + block));
+        let (late, disk) = (volume.clone(), sim.clone());
+        let (mut seen, mut is_late) = (sim.op_log().lines().count(), false);
+        let (tell, told) = std::sync::mpsc::channel();
+        hook.around_changes(move || {
+            if !is_late && disk.ops_since(&mut seen).contains("Sync journal") {
+                is_late = true;
+                // In the block that is cut, and past the end.
+                for (at, len) in [(size + 10, 20), (101 << 12, CHUNK), (550 << 12, CHUNK)] {
+                    tell.send(late.write_at(at, &content(777, len), false)).unwrap();
+                }
+            }
+        });
+        pool.resize_volume("main", ByteSize(size), true).unwrap();
+        hook.around_changes(|| {});
+        let told: Vec<_> = told.into_iter().collect();
+        let is_refused =
+            |done: &Result<(), BlockError>| matches!(done, Err(BlockError::OutOfRange { .. }));
+        assert!(told.len() == 3 && told.iter().all(is_refused), "{size}: {told:?}");
+        let stored = pool.status().unwrap().logical_bytes / CHUNK as u64;
+        pool.resize_volume("main", ByteSize(600 * CHUNK as u64), false).unwrap();
+        let mut found = vec![1; (600 * CHUNK as u64 - size) as usize];
+        volume.read_at(size, &mut found).unwrap();
+        let old: Vec<usize> = (0..found.len()).filter(|&at| found[at] != 0).collect();
+        assert!(old.is_empty(), "{size}: {} bytes from {}", old.len(), old[0]);
+        assert_eq!(stored, 12, "what is past the end takes no space");
+        drop(volume);
+        pool.close().unwrap();
+        assert_sound(&sim, "closed");
+    }
+}
+
+#[test]
+fn what_is_read_of_a_volume_that_is_deleted_meanwhile_is_refused() {
+    let (sim, hook) = (SimFolder::new(), Hook::default());
+    Pool::create(&sim, &small(), IDENTITY).unwrap();
+    let pool = Pool::open(&HookedFolder::new(sim, &hook), &options()).unwrap();
+    let volume = main_volume(&pool, 1000).unwrap();
+    (0..200).for_each(|block| write(&volume, block, 1 + block));
+    volume.flush().unwrap();
+    let other = pool.clone();
+    hook.within_read(
+        |name, _| name.ends_with(".container"),
+        move || other.delete_volume("main").unwrap(),
+    );
+    let read = volume.read_at(0, &mut vec![0; CHUNK]);
+    assert!(hook.is_done(), "it was read from memory");
+    assert!(matches!(read, Err(BlockError::ShuttingDown)), "{read:?}");
 }
 
 /// Written while a checkpoint makes durable what there was before it: the rest finds no room.

@@ -596,3 +596,17 @@ fn checkpoints_that_fail_leave_what_they_left() {
 fn damage_is_what_it_was() {
     assert_golden("damage.txt", &damage());
 }
+
+#[test]
+fn what_holds_the_containers_hears_how_much_each_is_worth_as_soon_as_a_pool_is_opened() {
+    let story = Story::new("");
+    let pool = story.create(&small());
+    let volume = pool.create_volume("main", ByteSize(100 * CHUNK)).unwrap();
+    write(&volume, 0..3, 0);
+    write(&volume, 11..13, 0);
+    drop(volume);
+    pool.close().unwrap();
+    let (heard, _pool) = story.open_heard();
+    let heard = heard.lock().unwrap();
+    assert!(heard.contains("references [(1, 5)]\n"), "{heard}");
+}

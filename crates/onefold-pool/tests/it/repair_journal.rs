@@ -90,3 +90,39 @@ fn what_only_the_journal_says_comes_back_without_any_checkpoint() {
         }
     }
 }
+
+#[test]
+fn of_a_volume_that_containers_alone_know_each_block_is_there_or_listed_as_lost() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
+    for block in (2..300).filter(|block| block % 50 != 7) {
+        volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+    }
+    volume.flush().unwrap();
+    drop((volume, pool));
+    let supers = ["super.0", "super.1"].map(|name| Superblock::decode(name, &files(&folder)[name]));
+    let [even, odd] = supers.map(|found| found.unwrap().sequence);
+    // The only one that has the volume, and the journal that follows it.
+    folder.remove(if even > odd { "super.0" } else { "super.1" }).unwrap();
+    folder.flip_bit("journal", 50, 1).unwrap();
+    let report = repair(&folder).unwrap();
+    assert_sound(&folder, "repaired");
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let volume = pool.volume("recovered-1").unwrap();
+    let blocks = volume.size_bytes() / 4096;
+    assert!(blocks > 100, "{blocks}: those of the containers that are full, at least");
+    let mut lost = Vec::new();
+    for block in 0..blocks {
+        let mut found = vec![0; 4096];
+        match volume.read_at(block * 4096, &mut found) {
+            Ok(()) => assert!(found == content(block, 4096), "block {block}"),
+            Err(_) => lost.push(block),
+        }
+    }
+    assert!(lost.iter().all(|block| *block < 2 || block % 50 == 7), "{lost:?}");
+    let listed = report.lost.ranges.iter().flat_map(|range| {
+        assert_eq!(range.volume, "recovered-1");
+        range.first.get()..range.first.get() + range.count
+    });
+    assert!(lost.len() > 3 && listed.eq(lost), "{:?}", report.lost);
+}
