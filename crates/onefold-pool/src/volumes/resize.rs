@@ -118,7 +118,9 @@ impl Inner {
                     entries.push(entry);
                     return Ok(run);
                 }
-                let rest = (ENTRIES_PER_PAGE as u64).min(upto - at);
+                // Leaf by leaf: one that cannot be read keeps nothing back of those before it.
+                let per_leaf = ENTRIES_PER_PAGE as u64;
+                let rest = (per_leaf - at % per_leaf).min(upto - at);
                 self.map.entries(number, lba, rest, &mut entries)?;
                 Ok(rest)
             });
