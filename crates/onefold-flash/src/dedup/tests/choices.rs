@@ -3,11 +3,13 @@
 
 use std::fmt::Write as _;
 
-use onefold_code::SeedSource;
+use onefold_code::{SeedSource, Truncation};
+use onefold_content::FingerprintKind;
 
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::{
-    AnyPolicy, Engine, Identities, POLICIES, Site, Wanted, check_engine, check_policy, host_wants,
+    AnyPolicy, Engine, Fingerprinting, Identities, POLICIES, Site, Wanted, check_engine,
+    check_policy, host_wants,
 };
 use crate::nand::Identity;
 use crate::testing::plane::plane;
@@ -135,4 +137,61 @@ fn sites_count_their_places() {
     assert_eq!(site.packed(1, 3).places, 128);
     let codewords = site.of_codewords(8, 1);
     assert_eq!((codewords.codewords, codewords.places), (8, 128 * 8 + 16));
+}
+
+/// Notes how it is configured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Configured {
+    chosen: Option<(Truncation, FingerprintKind)>,
+    engine: Engine,
+}
+
+impl Fingerprinting<Identity> for Configured {
+    fn light(&mut self, _page: &Identity) -> u32 {
+        0
+    }
+
+    fn strong(&mut self, _page: &Identity) -> u128 {
+        0
+    }
+
+    fn parity(&mut self, _lpn: u32, _page: &Identity) -> u64 {
+        1
+    }
+
+    fn plain_parity(&mut self, _page: &Identity) -> u64 {
+        1
+    }
+
+    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u128)) {}
+
+    fn configure(&mut self, truncation: Truncation, strong: FingerprintKind) {
+        self.chosen = Some((truncation, strong));
+    }
+
+    fn compress(&mut self, engine: Engine) {
+        self.engine = engine;
+    }
+}
+
+#[test]
+fn fingerprints_are_made_as_the_options_say() {
+    let of = |name: &str, options: &str| {
+        let site = Site::new(plane(16, 8), None);
+        let (table, prints) = (options.parse().unwrap(), Configured::default());
+        let made = AnyPolicy::new::<Identity>(name, &table, &site, prints).unwrap();
+        let text = format!("{made:?}");
+        let from = text.find("Configured {").unwrap();
+        text[from..].split('}').next().unwrap().to_owned()
+    };
+    let says = |name, options, words: [&str; 3]| {
+        let text = of(name, options);
+        assert!(words.iter().all(|word| text.contains(word)), "{name}, {options}: {text}");
+    };
+    says("caftl-online", "", ["Crc64", "Sha256", "engine: None"]);
+    says("caftl-online", "hash = 'sha1'", ["Crc64", "Sha1", "engine: None"]);
+    says("ses-device", "", ["Crc64", "Sha256", "engine: None"]);
+    let options = "truncation = 'byte8'\ncompression = 'before-scrambler'";
+    says("ses-device", options, ["Byte8", "Sha256", "engine: BeforeScrambler"]);
+    says("gleaner", "compression = 'after-scrambler'", ["Crc64", "Sha256", "AfterScrambler"]);
 }

@@ -283,6 +283,56 @@ fn what_is_taken_up_is_taken_up_once_and_stays() {
     }
 }
 
+#[test]
+fn a_drive_that_was_closed_leaves_nothing_in_memory_and_counts_its_seconds() {
+    let (folder, memory) = (made(&[]), SimHandover::new());
+    let clock = Arc::new(Hand::default());
+    let handover: Arc<dyn Handover> = Arc::new(memory.clone());
+    let as_clock = Arc::<Hand>::clone(&clock) as Arc<dyn Clock>;
+    let drive = OpenDrive::open(Arc::new(folder.clone()), false, as_clock, Some(handover)).unwrap();
+    assert_eq!(memory.list().unwrap().len(), 1);
+    for (ns, seconds) in [(0, 0), (999_999_999, 0), (7_000_000_000, 7), (7_999_999_999, 7)] {
+        clock.wait_until(ns);
+        assert_eq!(drive.health().power_on_s, seconds);
+    }
+    drive.close().unwrap();
+    assert_eq!(memory.list().unwrap(), Vec::<String>::new());
+    // Nobody keeps anything for a drive that is opened without memory.
+    let drive = open_with(&folder, Some(&memory)).unwrap();
+    assert_eq!(drive.health().power_on_s, 7);
+    drop(drive);
+    memory.limit(0);
+    let drive = open_with(&folder, Some(&memory)).unwrap();
+    assert!(matches!(drive.remarks(), [Remark::NotKept(_)]), "{:?}", drive.remarks());
+    assert_eq!(memory.list().unwrap(), Vec::<String>::new(), "what was taken up is removed");
+}
+
+#[test]
+fn counters_that_are_gone_begin_anew_and_say_since_when() {
+    let folder = made(&[]);
+    for name in ["health.0", "health.1"] {
+        folder.remove(name).unwrap();
+    }
+    assert!(!inspect(&folder).unwrap().counted);
+    let drive = open(&folder).unwrap();
+    assert_eq!(drive.remarks()[0], Remark::CountersLost);
+    assert_eq!(drive.health().since_unix_s, Some(1_700_000_000));
+    drive.close().unwrap();
+    assert!(inspect(&folder).unwrap().counted);
+}
+
+#[test]
+fn policies_that_no_emulated_drive_can_have_are_refused() {
+    let refused =
+        |lines: &[&str]| spec(lines).bytes_policy().map(drop).map_err(|error| error.to_string());
+    let codewords = ["dedup.policy=\"codeword\"", "dedup.codeword_bytes=512"];
+    assert!(refused(&codewords).unwrap_err().contains("simulated only"));
+    refused(&["dedup.policy=\"codeword\"", "dedup.codeword_bytes=1024"]).unwrap();
+    let engine = ["dedup.policy=\"ses-device\"", "ftl.compression=\"before-scrambler\""];
+    assert!(refused(&engine).unwrap_err().contains("expected dedup.compression"));
+    refused(&[engine[0], engine[1], "dedup.compression=\"before-scrambler\""]).unwrap();
+}
+
 /// Memory that cannot be read so many times.
 struct Flickering {
     memory: SimHandover,

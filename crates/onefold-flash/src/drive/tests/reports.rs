@@ -171,6 +171,24 @@ fn percentage_used_is_that_of_rated_cycles_up_to_255() {
     );
 }
 
+#[test]
+fn little_is_a_share_of_little_and_nothing_of_nothing() {
+    let mut few = SavedHealth { pages_written: 1, ..SavedHealth::default() };
+    few.operations =
+        BTreeMap::from([("program".to_owned(), BTreeMap::from([("gc".to_owned(), 3)]))]);
+    few.nand = NandHealth { bits_read: 1, raw_bit_errors: 1, ..NandHealth::default() };
+    let report = SmartReport::of(&drive(spec(&[]), few, &[9], 0));
+    assert_eq!(report.write_amplification.total.to_bits(), 3.0_f64.to_bits());
+    assert_eq!(report.nand.raw_bit_error_rate.to_bits(), 1.0_f64.to_bits());
+    assert_eq!(report.nand.erases_mean.to_bits(), 9.0_f64.to_bits());
+    // Every block is bad.
+    let report = SmartReport::of(&drive(spec(&[]), SavedHealth::default(), &[9, 9], 1));
+    let nand = report.nand;
+    assert_eq!((nand.bad_blocks, nand.erases_min, nand.erases_max), (2, 0, 0));
+    assert!(nand.erases_mean.abs() < 1e-9);
+    assert_eq!(report.erase_histogram, []);
+}
+
 /// Twice what a run counted is that and that again, whatever was counted.
 #[test]
 fn what_runs_count_adds_up() {
