@@ -50,3 +50,38 @@ impl Inner {
         again && !self.read_only
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, ContainerId, SimFolder};
+
+    use crate::index::Place;
+    use crate::{OpenOptions, PoolError, PoolSettings};
+
+    #[test]
+    fn an_index_has_what_it_is_given_and_learns_again_what_it_had_no_room_for() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        let inner = &pool.inner;
+        let refused = pool.set_index_memory((1 << 20) - 1);
+        assert!(matches!(refused, Err(PoolError::Setting(_))), "{refused:?}");
+        assert_eq!(inner.index_memory(), OpenOptions::default().budgets.index_bytes);
+        let budgets = || (inner.directories.budget_bytes(), inner.index.stats().budget_bytes);
+        for (mib, directories) in [(1, 256 << 10), (16, 2 << 20), (1, 256 << 10)] {
+            assert!(!pool.set_index_memory(mib << 20).unwrap(), "it knows all");
+            assert_eq!(inner.index_memory(), mib << 20);
+            assert_eq!(budgets(), (directories, (mib << 20) - directories as u64));
+        }
+        // More than it has room for.
+        let place = Place::new(ContainerId::new(77), 0).unwrap();
+        let many: Vec<(u64, Place)> =
+            (1..200_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place)).collect();
+        inner.index.insert_many(&many);
+        assert!(inner.index.is_full() && inner.index_filling.containers_left() == 0);
+        assert!(pool.set_index_memory(8 << 20).unwrap());
+        assert!(!inner.index.is_full() && inner.index_filling.containers_left() > 0);
+        assert!(pool.fill_index(u64::MAX) && inner.index_filling.containers_left() == 0);
+    }
+}

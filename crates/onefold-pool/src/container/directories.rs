@@ -383,6 +383,8 @@ mod tests {
             directories.remove(id(number));
         }
         assert_eq!(directories.bytes(), 0);
+        let state = directories.state();
+        assert_eq!((state.ring.len(), state.new.len(), state.new_bytes), (0, 0, 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use onefold_block::{BlockDevice as _, ByteSize, Folder as _, SimFolder, SplitMix
 
 use super::*;
 use crate::container::directories;
-use crate::index::is_hook;
+use crate::index::{Place, is_hook};
 use crate::{Budgets, OpenOptions, Pool, PoolSettings};
 
 const CHUNK: usize = 4096;
@@ -371,6 +371,32 @@ fn filters_are_made_anew_after_a_change_and_only_then() {
     inner.ready_filters();
     assert_eq!(numbers(), known);
     assert!(inner.index.in_runs_to() > before);
+}
+
+/// As after opening a pool that has more than the index has room for.
+#[test]
+fn a_full_index_has_the_hooks_of_runs_and_writers_ask_the_runs_for_others() {
+    let (_folder, pool) = pool(300);
+    let inner = &pool.inner;
+    inner.begin_filters_anew(&mut sync::lock(&inner.deduplication));
+    inner.ask_runs.replace(Lookup::default());
+    let place = Place::new(ContainerId::new(70), 0).unwrap();
+    let others: Vec<(u64, Place)> =
+        (1..150_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place)).collect();
+    inner.index.insert_many(&others);
+    assert!(inner.index.is_full());
+    assert!(pool.fill_index(u64::MAX));
+    let mut pairs = Vec::new();
+    let mut visit = |some: &[Pair]| pairs.extend_from_slice(some);
+    inner.hooks_of_runs(&mut sync::lock(&inner.deduplication), &mut visit).unwrap();
+    assert!(!pairs.is_empty());
+    for pair in pairs {
+        let mut found = Vec::new();
+        inner.index.lookup_many(&[pair.hash()], &mut found);
+        let place = Place::new(pair.container(), pair.ordinal() as u16).unwrap();
+        assert!(found[0].contains(place));
+    }
+    assert_eq!(inner.ask_runs.lookup().runs.len(), 1);
 }
 
 #[test]

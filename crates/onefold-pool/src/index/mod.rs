@@ -334,6 +334,16 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_no_memory_for_is_not_noted_and_is_counted() {
+        let index = FingerprintIndex::new(1 << 20);
+        onefold_block::memory::refused(|| insert(&index, 0..7));
+        let stats = index.stats();
+        assert_eq!((stats.entries, stats.let_go, index.is_full()), (0, 7, true));
+        insert(&index, 0..7);
+        assert_eq!((index.stats().entries, index.stats().let_go), (7, 7));
+    }
+
+    #[test]
     fn past_the_budget_hooks_stay_and_others_go() {
         let index = FingerprintIndex::new(1 << 20);
         let count = 1_000_000;

@@ -223,3 +223,27 @@ fn a_deletion_that_a_stop_came_between_goes_on_from_there_and_takes_nothing_from
     pool.close().unwrap();
     assert_sound(&folder, "after the deletion");
 }
+
+/// After a rollback two have the pages of the older snapshot: it goes once the newer one has gone.
+#[test]
+fn snapshots_of_two_branches_that_go_together_take_nothing_from_who_stays() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(12 * LEAF_BYTES)).unwrap();
+    (0..12).for_each(|leaf| write(&volume, leaf, 1));
+    pool.snapshot("main@a", 0, false).unwrap();
+    (3..6).for_each(|leaf| write(&volume, leaf, 2));
+    pool.snapshot("main@b", 0, false).unwrap();
+    (8..10).for_each(|leaf| write(&volume, leaf, 3));
+    pool.rollback("main@a").unwrap();
+    write(&volume, 0, 4);
+    pool.delete_snapshot("main@b").unwrap();
+    pool.delete_snapshot("main@a").unwrap();
+    assert!((0..1000).any(|_| pool.give_up_deleted(1).unwrap()), "it never ends");
+    pool.checkpoint().unwrap();
+    let rounds = [&[4][..], &[1; 11]].concat();
+    assert_holds(&pool, "main", &rounds, "given up");
+    drop(volume);
+    pool.close().unwrap();
+    assert_sound(&folder, "closed");
+    assert_holds(&Pool::open(&folder, &options()).unwrap(), "main", &rounds, "opened again");
+}

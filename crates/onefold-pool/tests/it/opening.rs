@@ -236,3 +236,23 @@ fn a_directory_that_came_before_its_records_is_made_anew() {
     assert_eq!(records(&folder), all - 1);
     crate::support::assert_sound(&folder, "without that record");
 }
+
+#[test]
+fn a_pool_with_nothing_stored_needs_no_container() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    write(&volume, 0..3);
+    volume.trim(0, 3 * CHUNK, false).unwrap();
+    pool.checkpoint().unwrap();
+    drop((volume, pool));
+    let containers = folder.subfolder("containers").unwrap();
+    let names = containers.list().unwrap();
+    assert!(!names.is_empty(), "one is being filled");
+    for name in &names {
+        containers.remove(name).unwrap();
+    }
+    let pool = Pool::open(&folder, &options()).unwrap();
+    let mut found = vec![1; CHUNK as usize];
+    pool.volume("main").unwrap().read_at(0, &mut found).unwrap();
+    assert!(found.iter().all(|&byte| byte == 0));
+}
