@@ -132,12 +132,15 @@ mod tests {
         writer.u16(0x0203);
         writer.u32(0x0405_0607);
         writer.u64(0x0809_0a0b_0c0d_0e0f);
+        writer.u128(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f);
         writer.text("name");
         let mut reader = Reader::new(&writer.0);
         assert_eq!(reader.u8(), Some(1));
         assert_eq!(reader.u16(), Some(0x0203));
         assert_eq!(reader.u32(), Some(0x0405_0607));
         assert_eq!(reader.u64(), Some(0x0809_0a0b_0c0d_0e0f));
+        assert_eq!(reader.u128(), Some(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f));
+        assert_eq!(reader.position(), 31);
         assert_eq!(reader.text().as_deref(), Some("name"));
         assert_eq!((reader.remaining(), reader.u8()), (0, None));
         assert_eq!(Reader::new(&[255, 255, 255, 255]).text(), None);

@@ -343,10 +343,34 @@ mod tests {
     }
 
     #[test]
+    fn after_a_loss_it_is_closed_and_one_generation_on() {
+        let folder = new_store();
+        let open = |bytes: &[u8], unseen| {
+            let folder = SimFolder::new();
+            folder.create(GENERATION_FILE).unwrap().write(0, bytes).unwrap();
+            assert_eq!(GenerationFile::problem(&folder, &OWNER).unwrap(), None);
+            let mut file = GenerationFile::open(&folder, OWNER, unseen).unwrap();
+            assert!(!file.settle(Survival::NothingFound, BOOT).unwrap(), "it was closed");
+            (file.said.writes, file.current())
+        };
+        let before = GenerationFile::open(&folder, OWNER, 7).unwrap().said.writes;
+        let bytes = GenerationFile::after_loss(&folder, OWNER, 7).unwrap();
+        let next = Generation { number: 2, accepted: 1 };
+        assert_eq!(open(&bytes, 7), (before + 1, next));
+        // Where there is none, a number that nobody has seen.
+        for (unseen, number) in [(0, 2), (2, 2), (7, 7)] {
+            let bytes = GenerationFile::after_loss(&SimFolder::new(), OWNER, unseen).unwrap();
+            assert_eq!(open(&bytes, 99), (1, Generation { number, accepted: 0 }));
+        }
+    }
+
+    #[test]
     fn a_file_that_was_missing_is_there_for_good_once_it_is_opened() {
         let folder = SimFolder::new();
         let mut file = GenerationFile::open(&folder, OWNER, 9).unwrap();
         assert!(file.settle(Survival::NothingFound, BOOT).unwrap());
+        let settled = GenerationFile::read(&folder.after_crash(1, CrashMode::KeepNothing), &OWNER);
+        assert_eq!(settled, Some(Generation { number: 9, accepted: 0 }));
         file.accept().unwrap();
         let left = folder.after_crash(1, CrashMode::KeepNothing);
         let said = GenerationFile::read(&left, &OWNER);

@@ -404,4 +404,17 @@ mod tests {
         }
         assert!(device.block_status(1, SIZE as u64).is_err());
     }
+
+    #[test]
+    fn a_range_of_more_pages_than_are_looked_at_one_by_one_leaves_what_is_beside_it() {
+        let device = MemDevice::new(1 << 30);
+        let places = [0, 5 << 20, (600 << 20) - 4096, 600 << 20, (1 << 30) - 4096];
+        for at in places {
+            device.write_at(at, &[7; 4096], false).unwrap();
+        }
+        device.trim(4096, (600 << 20) - 4096, false).unwrap();
+        let left = places.map(|at| device.kind_of(at / PAGE_BYTES) == ExtentKind::Data);
+        assert_eq!(left, [true, false, false, true, true]);
+        device.flush().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use onefold_block::{FileFolder, Folder, MediaError};
+use onefold_block::{FileFolder, Folder, MediaError, data_end};
 use rustix::fs::{FallocateFlags, fallocate};
 use tempfile::TempDir;
 
@@ -290,4 +290,25 @@ fn only_the_folders_whose_names_are_new_are_opened() {
     let made = FileFolder::create(outer.join("inner/made/store"));
     fs::set_permissions(&outer, Permissions::from_mode(0o700)).unwrap();
     assert_eq!(made.unwrap().list().unwrap(), [""; 0]);
+}
+
+#[test]
+fn data_end_where_nobody_wrote_any_more() {
+    let (_dir, folder) = folder();
+    let media = folder.create("sparse").unwrap();
+    assert_eq!(data_end(&*media).unwrap(), 0);
+    media.write(1 << 20, &[1; 4096]).unwrap();
+    assert_eq!(data_end(&*media).unwrap(), (1 << 20) + 4096, "no further than it is long");
+    media.set_len(3 << 20).unwrap();
+    let found = data_end(&*media).unwrap();
+    let knows_holes = media.next_data((1 << 20) + 4096).unwrap().is_none();
+    assert_eq!(found, if knows_holes { (1 << 20) + (64 << 10) } else { 3 << 20 });
+    // Media that know no holes.
+    let media = onefold_block::SimFolder::new().create("plain").unwrap();
+    media.set_len(200_000).unwrap();
+    assert_eq!(data_end(&*media).unwrap(), 200_000);
+    assert_eq!(
+        [0, 199_999, 200_000].map(|at| media.next_data(at).unwrap()),
+        [Some(0), Some(199_999), None]
+    );
 }

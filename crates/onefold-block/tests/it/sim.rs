@@ -270,7 +270,7 @@ fn far_offsets_cost_nothing() {
 #[test]
 fn each_operation_in_which_the_power_goes_is_an_error() {
     type Operation = fn(&SimFolder, &dyn Media) -> Result<(), MediaError>;
-    let operations: [Operation; 9] = [
+    let operations: [Operation; 10] = [
         |_, media| media.write(0, &[1; 3]),
         |_, media| media.set_len(5),
         |_, media| media.sync(),
@@ -280,6 +280,7 @@ fn each_operation_in_which_the_power_goes_is_an_error() {
         |folder, _| folder.remove("a"),
         |folder, _| folder.rename("a", "c"),
         |folder, _| folder.sync_names(),
+        |folder, _| folder.subfolder("b").map(drop),
     ];
     for (number, operation) in operations.into_iter().enumerate() {
         let folder = SimFolder::new();
@@ -287,7 +288,61 @@ fn each_operation_in_which_the_power_goes_is_an_error() {
         folder.crash_at(2);
         let error = operation(&folder, &*media).expect_err("the power went").to_string();
         assert!(error.ends_with("power lost") && folder.has_crashed(), "{number}: {error}");
+        // From then on also of what is not there.
+        for result in [
+            folder.remove("missing"),
+            folder.rename("missing", "x"),
+            folder.remove_subfolder("missing"),
+            folder.sync_names(),
+            folder.subfolder("new").map(drop),
+            folder.existing_subfolder("missing").map(drop),
+            folder.open("missing").map(drop),
+            media.sync(),
+        ] {
+            let error = result.expect_err("the power is gone").to_string();
+            assert!(error.ends_with("power lost"), "{number}: {error}");
+        }
     }
+}
+
+#[test]
+fn folders_are_not_renamed_nor_replaced() {
+    let folder = SimFolder::new();
+    folder.subfolder("inner").unwrap();
+    folder.create("a").unwrap();
+    folder.rename("inner", "b").expect_err("a folder");
+    folder.rename("a", "inner").expect_err("a folder is there");
+    assert_eq!(folder.list().unwrap(), ["a"]);
+}
+
+#[test]
+fn what_was_synced_is_the_length_and_the_contents_whatever_the_power_cut_leaves() {
+    let folder = SimFolder::new();
+    let media = folder.create("a").unwrap();
+    folder.sync_names().unwrap();
+    media.write(0, &[7; 9000]).unwrap();
+    media.sync().unwrap();
+    media.set_len(8500).unwrap();
+    media.punch(0, 3 * 512).unwrap();
+    media.punch(2000, 20).unwrap();
+    media.punch(4096, 4096).unwrap();
+    media.sync().unwrap();
+    let mut expected = vec![7; 8500];
+    for range in [0..1536, 2000..2020, 4096..8192] {
+        expected[range].fill(0);
+    }
+    for seed in 0..30 {
+        let left = folder.after_crash(seed, CrashMode::Random);
+        assert!(contents(&*left.open("a").unwrap()) == expected, "{seed}");
+    }
+    // Damage is at rest, too.
+    folder.flip_bit("a", 8499, 7).unwrap();
+    expected[8499] ^= 0x80;
+    folder.truncate("a", 8500).unwrap();
+    let left = folder.after_crash(1, CrashMode::KeepNothing);
+    assert!(contents(&*left.open("a").unwrap()) == expected);
+    let past = folder.flip_bit("a", 8500, 0).expect_err("one past the end").to_string();
+    assert_eq!(past, "a ends at byte 8500, but bytes 8500..8501 were expected");
 }
 
 #[test]
