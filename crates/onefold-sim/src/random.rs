@@ -180,6 +180,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_share_of_a_count_is_rounded_to_the_nearest() {
+        let of =
+            |numerator, denominator, count| Ratio::new(numerator, denominator).unwrap().of(count);
+        assert_eq!([of(1, 4, 1), of(1, 4, 2), of(1, 4, 5), of(1, 4, 6)], [0, 1, 1, 2]);
+        assert_eq!([of(1, 3, 1), of(1, 3, 2), of(2, 2, 7), of(0, 9, 7)], [0, 1, 7, 0]);
+    }
+
+    #[test]
     fn a_stream_depends_on_root_and_name_only() {
         let streams = RandomStreams::new(7);
         let mut arrivals = streams.stream("arrivals");

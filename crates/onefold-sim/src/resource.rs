@@ -261,7 +261,6 @@ impl<J> Resource<J> {
 
     /// Forgets the time so far: what warms a model up is not measured.
     pub fn restart_usage(&mut self, now: SimTime) {
-        self.settle(now);
         self.account =
             Account { since: now, last: now, waiting_max: self.waiting, ..Account::default() };
     }

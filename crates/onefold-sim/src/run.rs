@@ -160,6 +160,23 @@ mod tests {
     }
 
     #[test]
+    fn who_is_waited_for_is_named_or_who_is_held_if_nobody_waits() {
+        let state = |name: &str, busy, waiting| ResourceState {
+            name: name.to_owned(),
+            servers: 2,
+            busy,
+            waiting,
+        };
+        let names = |resources| {
+            blocked(resources).into_iter().map(|state| state.name).collect::<Vec<_>>().join(" ")
+        };
+        let idle = || [state("idle", 0, 0), state("held", 1, 0)];
+        assert_eq!(names(idle().to_vec()), "held");
+        let [one, two] = idle();
+        assert_eq!(names(vec![one, two, state("some", 1, 1), state("many", 2, 3)]), "many some");
+    }
+
+    #[test]
     fn the_hash_sees_time_content_order_and_number() {
         let hash = |events: &[(u64, u64)]| {
             let mut log = EventLog::default();

@@ -120,6 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_what_json_wants_is_escaped() {
+        assert_eq!(quoted("a b\u{1f}~\"\\"), "\"a b\\u001f~\\\"\\\\\"");
+    }
+
+    #[test]
     fn the_document_is_json_and_keeps_the_first_events() {
         let mut trace = ChromeTrace::new(2);
         let bus = trace.track("bus \"0\"\\\n");

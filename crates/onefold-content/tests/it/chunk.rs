@@ -106,7 +106,7 @@ fn bad_sizes_are_refused_with_a_reason() {
 /// Pieces shorter than a window, of which several make one up.
 #[test]
 fn pieces_of_any_one_length_cut_as_the_whole() {
-    let data = noise(3, 9_000);
+    let data = noise(3, 9_001);
     for len in [1, 2, 7, 31, 47, 48, 49, 63, 64, 65, 500] {
         for mut chunker in chunkers() {
             let mut cuts = Vec::new();

@@ -135,6 +135,7 @@ fn loads_are_counted_from_the_last_restart_on() {
     let served = pipe.send(at(50), 30, 1);
     assert_eq!((served.start, served.end, pipe.next_free(at(60))), (at(100), at(130), at(130)));
     assert_eq!((pipe.bytes(), pipe.load(at(100)).busy_ns), (&[100, 30][..], 100));
+    assert!((pipe.load(at(100)).utilisation - 1.0).abs() < 1e-12, "it was never idle");
     pipe.restart_account(at(110));
     assert_eq!((pipe.bytes(), pipe.load(at(200)).busy_ns), (&[0, 0][..], 20));
     assert!(pipe.load(at(110)).utilisation.abs() < 1e-12, "no time has passed");
