@@ -412,6 +412,7 @@ impl Pool {
         inner.check_writable()?;
         let (volume, _) = split_snapshot_name(name)?;
         let volume = inner.volume_by_name(volume)?;
+        let _sizes = inner.lock_sizes();
         let _lineage = inner.lock_lineage();
         let snapshot = inner.snapshot_by_name(name)?;
         // What the volume is becomes a snapshot without a name, to be deleted. No other checkpoint

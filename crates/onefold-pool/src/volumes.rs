@@ -274,6 +274,7 @@ impl Pool {
         inner.check_writable()?;
         let volume = inner.writable_by_name(name)?;
         let blocks = inner.check_size(size)?;
+        let _sizes = inner.lock_sizes();
         let before = volume.size_bytes();
         if size.bytes() < before && !discard {
             inner.refuse_loss(&volume, size, before)?;

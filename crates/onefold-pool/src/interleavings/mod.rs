@@ -15,6 +15,7 @@ mod index_filling;
 mod media;
 mod operations;
 mod punching;
+mod resizing;
 mod space;
 mod storm;
 

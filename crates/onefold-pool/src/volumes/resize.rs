@@ -3,6 +3,7 @@
 //! Invariant: past the end of a volume there is nothing: what it grows by are zeroes, whoever wrote
 //! to it while it became shorter.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use onefold_block::{ByteSize, Lba};
@@ -12,8 +13,15 @@ use crate::error::PoolError;
 use crate::map::{ENTRIES_PER_PAGE, height_for};
 use crate::pba::MapEntry;
 use crate::provide::Needs;
+use crate::sync;
 
 impl Inner {
+    /// Nobody else changes the size of a volume meanwhile.
+    pub fn lock_sizes(&self) -> MutexGuard<'_, ()> {
+        sync::point("sizes");
+        sync::lock(&self.sizes)
+    }
+
     /// Change a volume's size, but for what is told of it if this fails.
     pub fn resize(
         &self,
@@ -37,6 +45,8 @@ impl Inner {
             // The tail of the last chunk must read as zeroes if the volume grows again.
             let past = before_blocks * chunk - size.bytes();
             self.zero_range(volume, size.bytes(), past, MapEntry::Hole)?;
+        } else {
+            self.clear_tail(volume, before)?;
         }
         self.clear_past(volume, before_blocks, blocks)?;
         let needs = Needs::of_fill(usize::from(height_for(blocks)), 0);
@@ -104,6 +114,21 @@ impl Inner {
         let mut tail = vec![0; (end.min(upto) - offset) as usize];
         self.read(volume, offset, &mut tail)?;
         Ok(tail.iter().any(|&byte| byte != 0))
+    }
+
+    /// Before a volume grows: in the block in which it ends there is nothing past its end, but a
+    /// repair may have it as it was when the volume was longer.
+    fn clear_tail(&self, volume: &VolumeState, end: u64) -> Result<(), PoolError> {
+        let upto = end.next_multiple_of(self.chunk_bytes() as u64);
+        if upto == end {
+            return Ok(());
+        }
+        match self.tail_matters(volume, end, upto) {
+            Ok(true) => self.zero_range(volume, end, upto - end, MapEntry::Hole),
+            // What cannot be read is named when it is read.
+            Err(error) if !error.is_unreadable() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Before a volume grows: past its end nothing can be lost, but a repair may have said so of

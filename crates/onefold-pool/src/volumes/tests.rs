@@ -6,6 +6,7 @@ use onefold_block::{WriteRequest, ZeroOptions};
 
 use super::*;
 use crate::commit::Tally;
+use crate::write::Reach;
 use crate::{OpenOptions, Pool, PoolSettings};
 
 const CHUNK: u64 = 4096;
@@ -59,6 +60,31 @@ fn of_a_volume_that_is_given_up_nothing_stays_but_what_a_checkpoint_may_have() {
     assert!(volume.is_deleted() && pool.volume("written").is_err());
     assert!(matches!(volume.write_at(0, &[8; 4096], false), Err(BlockError::ShuttingDown)));
     assert_eq!(inner.all_volumes().len(), 1);
+}
+
+/// Set bytes as they are after a repair that has a block as it was when the volume was longer.
+fn leave(volume: &Volume, offset: u64, data: &[u8]) {
+    let request = WriteRequest { offset, data, fua: false };
+    volume.inner.write_within(&volume.state, &[request], Reach::Anywhere).unwrap();
+}
+
+#[test]
+fn what_a_volume_grows_by_is_zero_also_in_the_block_in_which_it_ended() {
+    let (_folder, pool) = new_pool();
+    let volume = pool.create_volume("main", ByteSize(CHUNK + 100)).unwrap();
+    leave(&volume, 0, &[5; 2 * 4096]);
+    pool.resize_volume("main", ByteSize(CHUNK + 200), false).unwrap();
+    pool.resize_volume("main", ByteSize(2 * CHUNK), false).unwrap();
+    let mut found = [1; 2 * 4096];
+    volume.read_at(0, &mut found).unwrap();
+    assert!(found[..4196].iter().all(|&byte| byte == 5));
+    assert!(found[4196..].iter().all(|&byte| byte == 0));
+    // A block that cannot be had keeps nobody from growing, and is not taken for zeroes.
+    lose(&volume, 2, 1);
+    pool.resize_volume("main", ByteSize(2 * CHUNK + 7), false).unwrap();
+    lose(&volume, 2, 1);
+    pool.resize_volume("main", ByteSize(3 * CHUNK), false).unwrap();
+    assert_eq!(lost_blocks(&volume, 3), [2]);
 }
 
 /// Set blocks as a repair does that cannot have them.

@@ -1,0 +1,105 @@
+//! Sizes of a volume that change beside each other and beside writes.
+//! Room: onefold-pool.
+
+use std::sync::Arc;
+
+use onefold_block::interleave::{PointFolder, Switches, run};
+use onefold_block::{BlockDevice, ByteSize, CrashMode, FaultKind, OpKind, SimFolder, WriteRequest};
+
+use crate::{OpenOptions, Pool, PoolError, PoolSettings, Volume};
+
+const CHUNK: u64 = 4096;
+const BEFORE: u64 = 20;
+
+/// A disk, and a pool on it with a volume of so many chunks.
+fn stage() -> (SimFolder, Pool, Volume) {
+    let sim = SimFolder::new();
+    let folder = PointFolder::new(Arc::new(sim.clone()));
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(BEFORE * CHUNK)).unwrap();
+    (sim, pool, volume)
+}
+
+fn resize(pool: &Pool, chunks: u64) -> Result<(), PoolError> {
+    pool.resize_volume("main", ByteSize(chunks * CHUNK), true)
+}
+
+/// The size in chunks that the volume has once the power went.
+fn durable(sim: &SimFolder) -> u64 {
+    let left = sim.after_crash(1, CrashMode::KeepNothing);
+    let pool = Pool::open(&left, &OpenOptions::default()).unwrap();
+    pool.volume("main").unwrap().size_bytes() / CHUNK
+}
+
+#[test]
+fn of_two_sizes_one_of_which_fails_the_other_stays() {
+    let mut failed = 0;
+    for to_second in 1.. {
+        let (sim, pool, volume) = stage();
+        let second = || {
+            resize(&pool, 40).unwrap();
+            sim.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+        };
+        let ran = run(Switches { to_second, back: None }, || resize(&pool, 30), second);
+        sim.clear_faults();
+        failed += u32::from(ran.first.is_err());
+        let at = ran.points.get(to_second - 1);
+        assert_eq!((volume.size_bytes() / CHUNK, durable(&sim)), (40, 40), "{at:?}");
+        volume.write_at(39 * CHUNK, &[7; CHUNK as usize], true).unwrap();
+        if to_second > ran.points.len() {
+            break;
+        }
+    }
+    assert!(failed > 0, "none came so late that it found no space");
+}
+
+#[test]
+fn a_rollback_beside_a_size_that_fails_gives_the_size_of_the_snapshot() {
+    let mut failed = 0;
+    for to_second in 1.. {
+        let (sim, pool, volume) = stage();
+        pool.snapshot("main@small", 0, false).unwrap();
+        resize(&pool, 25).unwrap();
+        let second = || {
+            pool.rollback("main@small").unwrap();
+            sim.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+        };
+        let ran = run(Switches { to_second, back: None }, || resize(&pool, 30), second);
+        sim.clear_faults();
+        failed += u32::from(ran.first.is_err());
+        let at = ran.points.get(to_second - 1);
+        assert_eq!((volume.size_bytes() / CHUNK, durable(&sim)), (BEFORE, BEFORE), "{at:?}");
+        if to_second > ran.points.len() {
+            break;
+        }
+    }
+    assert!(failed > 0, "none came so late that it found no space");
+}
+
+#[test]
+fn nothing_that_was_written_while_a_volume_became_shorter_comes_back_when_it_grows() {
+    let [mut written, mut refused] = [0; 2];
+    for to_second in 1.. {
+        let (_sim, pool, volume) = stage();
+        volume.write_at(15 * CHUNK, &[5; CHUNK as usize], false).unwrap();
+        // As one whose range was looked at before.
+        let data = [6; 2 * CHUNK as usize];
+        let request = WriteRequest { offset: 14 * CHUNK, data: &data, fua: false };
+        let write = || pool.inner.write(&volume.state, &[request]);
+        let ran = run(Switches { to_second, back: None }, || resize(&pool, 10), write);
+        ran.first.unwrap();
+        match ran.second {
+            Ok(()) => written += 1,
+            Err(PoolError::PastEnd { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        resize(&pool, BEFORE).unwrap();
+        let mut found = [1; (BEFORE * CHUNK) as usize];
+        volume.read_at(0, &mut found).unwrap();
+        assert_eq!(found, [0; (BEFORE * CHUNK) as usize], "{:?}", ran.points.get(to_second - 1));
+        if to_second > ran.points.len() {
+            break;
+        }
+    }
+    assert!(written > 0 && refused > 0, "{written} {refused}");
+}
