@@ -77,6 +77,23 @@ impl Inner {
         self.checkpoint_locked(&mut flusher, &mut |_, _| Ok(None))
     }
 
+    /// Write a checkpoint that has `change`. If it fails the change is undone before another is
+    /// written: what failed is in none, so that a power cut does not bring it.
+    pub fn checkpoint_or_undo(
+        &self,
+        change: &mut dyn FnMut(&mut Engine) -> Result<(), PoolError>,
+        undo: impl FnOnce(),
+    ) -> Result<(), PoolError> {
+        self.check_writable()?;
+        let mut flusher = self.flusher();
+        let done = self.checkpoint_locked(&mut flusher, &mut |engine, _| {
+            change(engine)?;
+            engine.generation += 1;
+            Ok(None)
+        });
+        done.inspect_err(|_| undo())
+    }
+
     /// The same with the flusher's lock held, and `change` done first.
     pub fn checkpoint_locked(
         &self,

@@ -1,6 +1,7 @@
 //! What an open pool consists of, and who may hold which lock.
 //! Room: onefold-pool.
-//! Lock order: sizes, reclaim, lineage, growth, flusher, engine, map; nothing else is held across calls.
+//! Lock order: properties, reclaim, lineage, growth, flusher, engine, map; nothing else is held
+//! across calls.
 //! The index, directories, read cache and live containers have locks of their own that guard
 //! single operations.
 
@@ -82,9 +83,9 @@ pub(crate) struct Inner {
     pub checkpoint_sequence: AtomicU64,
     /// What winning space back is at.
     pub reclaim: Mutex<Reclaim>,
-    /// Taken by whoever gives a volume another size, which nobody else does until it is there for
-    /// good or undone.
-    pub sizes: Mutex<()>,
+    /// Taken by whoever gives a volume another size or note, which nobody else does until it is
+    /// there for good or undone.
+    pub properties: Mutex<()>,
     /// Taken by whoever makes or deletes snapshots and clones, or counts on none being made.
     pub lineage: Mutex<()>,
     /// What stays as it is because a check reads it.

@@ -19,9 +19,8 @@ impl VolumeState {
         Arc::clone(&self.note.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Have another note, and say what it was. The engine's lock is held.
-    pub fn change_note(&self, note: Arc<[u8]>) -> Arc<[u8]> {
-        std::mem::replace(&mut *self.note.write().unwrap_or_else(PoisonError::into_inner), note)
+    fn set_note(&self, note: Arc<[u8]>) {
+        *self.note.write().unwrap_or_else(PoisonError::into_inner) = note;
     }
 }
 
@@ -59,7 +58,8 @@ impl Pool {
             return Err(PoolError::Setting(why));
         }
         let volume = inner.writable_by_name(name)?;
-        let before = {
+        let _properties = inner.lock_properties();
+        {
             let mut engine = inner.engine();
             let volumes = inner.volumes.read().unwrap_or_else(PoisonError::into_inner).len();
             engine.space.note(note.len());
@@ -67,14 +67,18 @@ impl Pool {
                 engine.space.note_gone(note.len());
                 return Err(error);
             }
-            engine.generation += 1;
-            volume.change_note(Arc::from(note))
-        };
-        let done = inner.checkpoint();
-        let mut engine = inner.engine();
-        // Nothing of a checkpoint that failed is durable.
-        let gone = if done.is_ok() { before } else { volume.change_note(before) };
-        engine.space.note_gone(gone.len());
+        }
+        let (before, after) = (volume.note(), Arc::<[u8]>::from(note));
+        let set = |note: &Arc<[u8]>| volume.set_note(Arc::clone(note));
+        let done = inner.checkpoint_or_undo(
+            &mut |_| {
+                set(&after);
+                Ok(())
+            },
+            || set(&before),
+        );
+        let gone = if done.is_ok() { before } else { after };
+        inner.engine().space.note_gone(gone.len());
         done
     }
 }

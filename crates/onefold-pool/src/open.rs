@@ -431,7 +431,7 @@ pub(crate) fn assemble(
         opened_at: superblock.sequence,
         checkpoint_sequence: AtomicU64::new(superblock.sequence),
         reclaim: Mutex::default(),
-        sizes: Mutex::default(),
+        properties: Mutex::default(),
         lineage: Mutex::default(),
         hold: Mutex::default(),
         punching: Mutex::default(),

@@ -69,7 +69,7 @@ impl Pool {
         let (clone, own) = split_snapshot_name(received)?;
         let volume = inner.writable_by_name(volume)?;
         let clone = inner.writable_by_name(clone)?;
-        let _sizes = inner.lock_sizes();
+        let _properties = inner.lock_properties();
         let _lineage = inner.lock_lineage();
         let received = inner.snapshot_by_name(received)?;
         let base = inner.snapshot_by_name(base)?;

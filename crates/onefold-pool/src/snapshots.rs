@@ -351,13 +351,17 @@ impl Pool {
     pub fn hold_snapshot(&self, name: &str, held: bool) -> Result<(), PoolError> {
         let inner = &self.inner;
         inner.check_writable()?;
+        let _lineage = inner.lock_lineage();
         let snapshot = inner.snapshot_by_name(name)?;
-        let before = {
-            let mut engine = inner.engine();
-            engine.generation += 1;
-            snapshot.held.swap(held, Ordering::AcqRel)
-        };
-        inner.checkpoint().inspect_err(|_| snapshot.held.store(before, Ordering::Release))
+        let before = snapshot.held.load(Ordering::Acquire);
+        let set = |held| snapshot.held.store(held, Ordering::Release);
+        inner.checkpoint_or_undo(
+            &mut |_| {
+                set(held);
+                Ok(())
+            },
+            || set(before),
+        )
     }
 
     /// Make a volume that begins as what a snapshot is.
@@ -412,7 +416,7 @@ impl Pool {
         inner.check_writable()?;
         let (volume, _) = split_snapshot_name(name)?;
         let volume = inner.volume_by_name(volume)?;
-        let _sizes = inner.lock_sizes();
+        let _properties = inner.lock_properties();
         let _lineage = inner.lock_lineage();
         let snapshot = inner.snapshot_by_name(name)?;
         // What the volume is becomes a snapshot without a name, to be deleted. No other checkpoint
@@ -447,9 +451,14 @@ impl Pool {
             let (name, by) = (name.to_owned(), others.collect::<Vec<_>>().join(", "));
             return Err(PoolError::SnapshotNeeded { name, by });
         }
-        snapshot.deleting.store(true, Ordering::Release);
-        inner.engine().generation += 1;
-        inner.checkpoint().inspect_err(|_| snapshot.deleting.store(false, Ordering::Release))
+        let set = |deleting| snapshot.deleting.store(deleting, Ordering::Release);
+        inner.checkpoint_or_undo(
+            &mut |_| {
+                set(true);
+                Ok(())
+            },
+            || set(false),
+        )
     }
 
     /// Where two volumes or snapshots differ, or may, as they are now: byte ranges as offset and

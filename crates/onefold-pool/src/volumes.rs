@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use onefold_block::{ByteSize, Lba};
 
-use crate::engine::{Inner, VolumeState};
+use crate::engine::{Engine, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::{KIND_VOLUME, RawPageRef, VolumeRecord};
 use crate::map::{NO_SNAPSHOT, Root, VOLUME_NUMBER_MAX, height_for};
@@ -249,18 +249,16 @@ impl Pool {
                 }
             }
         };
-        {
-            let mut engine = inner.engine();
+        let rename = &mut |engine: &mut Engine| {
             let volumes = inner.volumes.read().unwrap_or_else(PoisonError::into_inner);
             if volumes.values().any(|v| v.name() == to && !v.deleting.load(Ordering::Acquire)) {
                 return Err(PoolError::VolumeExists(to.to_owned()));
             }
             engine.space.supers(volumes.len())?;
             set(to);
-            engine.generation += 1;
-        }
-        // Nothing of a checkpoint that failed is durable, so the volume has its old name still.
-        inner.checkpoint().inspect_err(|_| set(name))
+            Ok(())
+        };
+        inner.checkpoint_or_undo(rename, || set(name))
     }
 
     /// Change a volume's size. A shrink that would lose stored data is refused unless `discard`.
@@ -274,23 +272,16 @@ impl Pool {
         inner.check_writable()?;
         let volume = inner.writable_by_name(name)?;
         let blocks = inner.check_size(size)?;
-        let _sizes = inner.lock_sizes();
+        let _properties = inner.lock_properties();
         let before = volume.size_bytes();
         if size.bytes() < before && !discard {
             inner.refuse_loss(&volume, size, before)?;
         }
         // What is written past the end that a durable checkpoint has would be lost with the power,
         // flushed or not: a volume has grown once that is there, and not before.
-        match inner.resize(&volume, (before, size), discard, blocks) {
-            Ok(()) => volume.set_size_bytes(size.bytes()),
-            Err(error) => {
-                volume.set_size_bytes(before);
-                let blocks = before.div_ceil(inner.chunk_bytes() as u64);
-                inner.map.resize(volume.number, blocks)?;
-                return Err(error);
-            }
-        }
-        Ok(())
+        let done = inner.resize(&volume, (before, size), discard, blocks);
+        volume.set_size_bytes(if done.is_ok() { size.bytes() } else { before });
+        done
     }
 
     /// Delete a volume and give up what only it referred to. A crash in between is caught up
@@ -308,13 +299,14 @@ impl Pool {
             let (count, first) = (snapshots.len(), first.name.clone());
             return Err(PoolError::HasSnapshots { name: name.to_owned(), count, first });
         }
-        volume.deleting.store(true, Ordering::Release);
-        inner.engine().generation += 1;
-        if let Err(error) = inner.checkpoint() {
-            // Nothing of it is durable, so it is there still.
-            volume.deleting.store(false, Ordering::Release);
-            return Err(error);
-        }
+        let set = |deleting| volume.deleting.store(deleting, Ordering::Release);
+        inner.checkpoint_or_undo(
+            &mut |_| {
+                set(true);
+                Ok(())
+            },
+            || set(false),
+        )?;
         if volume.is_dropped_in_steps() {
             return Ok(());
         }

@@ -18,6 +18,7 @@ mod punching;
 mod resizing;
 mod space;
 mod storm;
+mod undone;
 
 use onefold_block::interleave::{Switches, run};
 use onefold_block::{BlockDevice, CrashMode};

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use onefold_block::{ByteSize, Lba};
 
-use crate::engine::{Inner, VolumeState};
+use crate::engine::{Engine, Inner, VolumeState};
 use crate::error::PoolError;
 use crate::map::{ENTRIES_PER_PAGE, height_for};
 use crate::pba::MapEntry;
@@ -16,10 +16,10 @@ use crate::provide::Needs;
 use crate::sync;
 
 impl Inner {
-    /// Nobody else changes the size of a volume meanwhile.
-    pub fn lock_sizes(&self) -> MutexGuard<'_, ()> {
-        sync::point("sizes");
-        sync::lock(&self.sizes)
+    /// Nobody else changes the size or the note of a volume meanwhile.
+    pub fn lock_properties(&self) -> MutexGuard<'_, ()> {
+        sync::point("properties");
+        sync::lock(&self.properties)
     }
 
     /// Change a volume's size, but for what is told of it if this fails.
@@ -51,14 +51,18 @@ impl Inner {
         self.clear_past(volume, before_blocks, blocks)?;
         let needs = Needs::of_fill(usize::from(height_for(blocks)), 0);
         drop(self.engine_with(&needs)?);
-        let mut flusher = self.flusher();
-        self.checkpoint_locked(&mut flusher, &mut |engine, _| {
+        let resize = &mut |engine: &mut Engine| {
             self.set_aside(engine, &needs)?;
             self.map.resize(volume.number, blocks)?;
             volume.next_size_bytes.store(size.bytes(), Ordering::Release);
-            engine.generation += 1;
-            Ok(None)
-        })
+            Ok(())
+        };
+        let mut undone = Ok(());
+        let done = self.checkpoint_or_undo(resize, || {
+            volume.next_size_bytes.store(before, Ordering::Release);
+            undone = self.map.resize(volume.number, before_blocks);
+        });
+        undone.and(done)
     }
 
     /// Refuse to make a volume of `before` bytes so short that stored data would be lost.
