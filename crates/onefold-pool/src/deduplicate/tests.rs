@@ -51,6 +51,13 @@ fn all_meet(pool: &Pool) {
     assert!((0..1000).any(|_| step()), "it never ends");
 }
 
+/// The run that is to be made next, taken from what is under way.
+fn new_run(inner: &Inner, state: &mut Deduplication) -> Learning {
+    assert!(inner.choose_deduplication(state, Thoroughness::Whole).unwrap());
+    let Some(Work::Learn(learning)) = state.work.take() else { panic!("a new run is next") };
+    learning
+}
+
 /// A pool of so many chunks, whose runs know all of them.
 fn pool(chunks: u64) -> (SimFolder, Pool) {
     let folder = stored(&[chunks]);
@@ -215,8 +222,7 @@ fn a_run_names_what_it_covers_in_order_and_nothing_is_done_without_a_budget() {
     let inner = &pool.inner;
     let state = &mut *sync::lock(&inner.deduplication);
     let mut step = DeduplicationStep::default();
-    assert!(inner.choose_deduplication(state, Thoroughness::Whole).unwrap());
-    let Some(Work::Learn(learning)) = state.work.take() else { panic!("a new run is next") };
+    let learning = new_run(inner, state);
     inner.learn_pairs(state, learning, 0, &mut step).unwrap();
     let Some(Work::Learn(learning)) = state.work.take() else { panic!("it is still to be made") };
     assert_eq!((learning.left.len(), step.work_bytes), (3, 0));
@@ -251,8 +257,7 @@ fn what_meets_is_compared_once_there_is_so_much_of_it() {
     let inner = &pool.inner;
     let state = &mut *sync::lock(&inner.deduplication);
     let mut step = DeduplicationStep::default();
-    assert!(inner.choose_deduplication(state, Thoroughness::Whole).unwrap());
-    let Some(Work::Learn(learning)) = state.work.take() else { panic!("a new run is next") };
+    let learning = new_run(inner, state);
     inner.learn_pairs(state, learning, u64::MAX, &mut step).unwrap();
     assert!(inner.choose_deduplication(state, Thoroughness::Whole).unwrap());
     let Some(Work::Merge(merge)) = state.work.take() else { panic!("a merge is next") };
