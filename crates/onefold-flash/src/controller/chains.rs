@@ -87,6 +87,17 @@ pub(crate) struct Chain {
     pub steps: Vec<Step>,
     /// When the present engine step, or the waiting for a program or other requests, began.
     pub since: u64,
+    /// Since when its operation waits for its unit.
+    pub waits: Waiting,
+}
+
+/// The beginning of a wait for a unit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    /// When it began.
+    pub since: u64,
+    /// Time that the unit had spent in the background by then.
+    pub background: u64,
 }
 
 /// Numbered things that come and go.

@@ -1,7 +1,7 @@
 //! The flash at work: operations start, go through their phases and end.
 //! Room: onefold-flash.
 
-use crate::controller::chains::{Share, Step};
+use crate::controller::chains::{Chain, Share, Step};
 use crate::controller::events::Event;
 use crate::controller::timing::EngineKind;
 use crate::controller::unit::{Entry, NONE, Parked, Phase};
@@ -17,7 +17,7 @@ impl Driver for Controller {
             for _ in 0..=again {
                 self.op_issued(kind, cause, ppn);
                 self.background += 1;
-                self.enqueue(Entry { ppn, kind, cause, ..Entry::EMPTY });
+                self.enqueue(Entry::background(kind, cause, ppn));
             }
             return;
         }
@@ -40,7 +40,7 @@ impl Driver for Controller {
                 self.op_issued(kind, cause, ppn);
                 let ready = !self.chains[chain].active;
                 let unit = self.unit_of(ppn);
-                self.enqueue(Entry { ppn, chain, kind, cause, ready, ..Entry::EMPTY });
+                self.enqueue(Entry { chain, ready, ..Entry::background(kind, cause, ppn) });
                 if ready {
                     self.chains[chain].active = true;
                 } else {
@@ -65,13 +65,11 @@ impl Driver for Controller {
     }
 
     fn is_idle(&self, plane: u32) -> bool {
-        let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
-        self.units[(plane / planes_per_unit) as usize].could_read_now()
+        self.units[(plane / self.planes_per_unit) as usize].could_read_now()
     }
 
     fn read_ns(&self, plane: u32) -> u64 {
-        let planes_per_unit = self.pages_per_unit / self.geometry.pages_per_plane();
-        self.estimate_compared_ns(plane / planes_per_unit)
+        self.estimate_compared_ns(plane / self.planes_per_unit)
     }
 
     fn program_ns(&self) -> u64 {
@@ -159,22 +157,14 @@ impl Controller {
             Cause::Dedup => self.compares_first(unit),
             _ => self.timing.read_priority,
         };
+        let entry = Entry { chain, ..Entry::background(OpKind::Read, cause, ppn) };
         if !late && !first {
-            self.enqueue(Entry { ppn, cause, chain, kind: OpKind::Read, ..Entry::EMPTY });
+            self.enqueue(entry);
             return true;
         }
-        let now = self.now;
         let at = &mut self.units[unit as usize];
-        let background_before = at.background_ns(now);
-        at.reads.push_back(Entry {
-            ppn,
-            cause,
-            chain,
-            kind: OpKind::Read,
-            enqueued: now,
-            background_before,
-            ..Entry::EMPTY
-        });
+        self.chains[chain].waits = at.waiting_since(self.now);
+        at.reads.push(entry);
         at.queued_ns += self.timing.read_ns;
         at.waiting_max = at.waiting_max.max(at.waiting());
         if at.phase == Phase::Idle {
@@ -186,27 +176,36 @@ impl Controller {
     }
 
     /// Queues anything behind what is there.
-    fn enqueue(&mut self, mut entry: Entry) {
+    #[inline]
+    fn enqueue(&mut self, entry: Entry) {
         let number = self.unit_of(entry.ppn);
-        let now = self.now;
         let unit = &mut self.units[number as usize];
-        entry.enqueued = now;
-        entry.background_before = unit.background_ns(now);
+        // One that only holds its place begins to wait when the steps before it are done.
+        if entry.ready && !entry.is_background() {
+            self.chains[entry.chain].waits = unit.waiting_since(self.now);
+        }
+        if entry.ready && unit.is_idle() {
+            unit.waiting_max = unit.waiting_max.max(1);
+            return self.start(number, entry, 0);
+        }
         unit.queued_ns += self.timing.array_ns(entry.kind);
-        unit.queue.push_back(entry);
+        unit.queue.push(entry);
         unit.waiting_max = unit.waiting_max.max(unit.waiting());
         self.kick(number);
     }
 
     /// Lets the unit go on if it can.
+    #[inline]
     pub(super) fn kick(&mut self, number: u32) {
         let unit = &mut self.units[number as usize];
         if unit.phase != Phase::Idle {
             self.preload(number);
             return;
         }
-        if let Some(entry) = unit.next() {
-            self.start(number, entry);
+        if let Some(&entry) = unit.next() {
+            let loaded_at = unit.take_next();
+            unit.queued_ns -= self.timing.array_ns(entry.kind);
+            self.start(number, entry, loaded_at);
         } else if unit.reads.is_empty()
             && let Some(parked) = unit.parked.take()
         {
@@ -214,26 +213,27 @@ impl Controller {
         }
     }
 
-    fn start(&mut self, number: u32, entry: Entry) {
+    /// An operation that is queued no more gets its unit. Its page is in the cache register at
+    /// `loaded_at`; 0 if it is not on its way.
+    #[expect(clippy::inline_always, reason = "an operation passed by memory costs 2 % of a run")]
+    #[inline(always)]
+    fn start(&mut self, number: u32, entry: Entry, loaded_at: u64) {
         let (now, kind) = (self.now, entry.kind);
         let array_ns = self.timing.array_ns(kind);
         let unit = &mut self.units[number as usize];
-        unit.queued_ns -= array_ns;
         if !entry.is_background() {
-            let waited = now - entry.enqueued;
-            let background = unit.background_ns(now) - entry.background_before;
-            let flight = self.chains[entry.chain].flight;
+            let Chain { flight, waits, .. } = self.chains[entry.chain];
+            let background = unit.background_ns(now) - waits.background;
             let breakdown = &mut self.flights[flight].breakdown;
             breakdown[Share::Background as usize] += background;
-            breakdown[Share::Queue as usize] += waited - background;
+            breakdown[Share::Queue as usize] += now - waits.since - background;
         }
         unit.current = entry;
         unit.started = now;
         // What goes over the channel before the array begins.
-        let in_ns = self.timing.command_ns
-            + if kind == OpKind::Program { self.timing.page_ns(kind, entry.cause) } else { 0 };
-        let array_start = if entry.loaded_at > 0 {
-            now.max(entry.loaded_at)
+        let in_ns = self.timing.in_ns(kind, entry.cause);
+        let array_start = if loaded_at > 0 {
+            now.max(loaded_at)
         } else if in_ns > 0 {
             self.channels[unit.channel as usize].serve(now, in_ns)
         } else {
@@ -248,8 +248,7 @@ impl Controller {
             unit.phase = Phase::Array;
             unit.ends = array_start + array_ns;
         }
-        let ends = unit.ends;
-        self.events.push(ends, Event::Unit(number));
+        self.events.push_like(kind as usize, unit.ends, Event::Unit(number));
         self.preload(number);
     }
 
@@ -273,14 +272,15 @@ impl Controller {
         }
     }
 
+    #[inline(never)]
     fn take_into_cache(&mut self, number: u32) {
         let now = self.now;
         let unit = &mut self.units[number as usize];
         let programs = unit.phase == Phase::Array && unit.current.kind == OpKind::Program;
-        let Some(next) = unit.queue.front_mut().filter(|_| programs) else { return };
-        let in_ns = self.timing.command_ns + self.timing.page_ns(next.kind, next.cause);
-        if next.kind == OpKind::Program && next.ready && next.loaded_at == 0 && in_ns > 0 {
-            next.loaded_at = self.channels[unit.channel as usize].serve(now, in_ns);
+        let Some(next) = unit.queue.first().filter(|_| programs) else { return };
+        let in_ns = self.timing.in_ns(next.kind, next.cause);
+        if next.kind == OpKind::Program && next.ready && unit.loaded_at == 0 && in_ns > 0 {
+            unit.loaded_at = self.channels[unit.channel as usize].serve(now, in_ns);
         }
     }
 
@@ -326,7 +326,7 @@ impl Controller {
         let (entry, started, bus_ns) = (unit.current, unit.started, unit.bus_ns);
         unit.leave(now);
         if entry.kind == OpKind::Program {
-            let block = entry.ppn / self.geometry.pages_per_block;
+            let block = self.by_block.of(entry.ppn);
             self.buffered[block as usize].pending -= 1;
         }
         if self.tracer.is_some() {
@@ -373,9 +373,6 @@ impl Controller {
         entry.suspended += 1;
         let remaining_ns = unit.ends - now;
         unit.leave(now);
-        // From here on the interrupted operation waits.
-        entry.enqueued = now;
-        entry.background_before = unit.background_ns(now);
         unit.parked = Some(Parked { entry, remaining_ns, bus_ns });
         unit.phase = Phase::Suspending;
         unit.ends = now + wait;
@@ -383,7 +380,10 @@ impl Controller {
         self.suspends += 1;
         self.events.push(ends, Event::Unit(number));
         if !entry.is_background() {
-            let flight = self.chains[entry.chain].flight;
+            // From here on the interrupted operation waits.
+            let chain = &mut self.chains[entry.chain];
+            chain.waits = unit.waiting_since(now);
+            let flight = chain.flight;
             let breakdown = &mut self.flights[flight].breakdown;
             breakdown[Share::Array as usize] += now - started - bus_ns;
         }
@@ -396,16 +396,17 @@ impl Controller {
         }
     }
 
+    #[cold]
     fn resume(&mut self, number: u32, parked: Parked) {
         let now = self.now;
         let Parked { entry, remaining_ns, bus_ns } = parked;
         let unit = &mut self.units[number as usize];
         if !entry.is_background() {
-            let background = unit.background_ns(now) - entry.background_before;
-            let flight = self.chains[entry.chain].flight;
+            let Chain { flight, waits, .. } = self.chains[entry.chain];
+            let background = unit.background_ns(now) - waits.background;
             let breakdown = &mut self.flights[flight].breakdown;
             breakdown[Share::Background as usize] += background;
-            breakdown[Share::Queue as usize] += now - entry.enqueued - background;
+            breakdown[Share::Queue as usize] += now - waits.since - background;
             breakdown[Share::Bus as usize] += bus_ns;
         }
         unit.current = entry;

@@ -10,6 +10,7 @@ mod drive;
 mod events;
 mod placement;
 mod retries;
+mod ring;
 mod servers;
 mod timing;
 mod unit;
@@ -32,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use onefold_sim::trace::Track;
 use onefold_sim::{ChromeTrace, ResourceState, SimTime};
 
-use crate::geometry::Geometry;
+use crate::geometry::{Divider, Geometry};
 use crate::op::{Cause, OpKind};
 use crate::spec::DriveSpec;
 use chains::{Chain, Slab, Step, op_name};
@@ -53,7 +54,11 @@ struct Buffered {
 pub struct Controller {
     geometry: Geometry,
     timing: Timing,
-    pages_per_unit: u32,
+    /// Which unit a page is of.
+    by_unit: Divider,
+    /// Which block a page is of.
+    by_block: Divider,
+    planes_per_unit: u32,
     now: u64,
     events: EventHeap,
     units: Vec<Unit>,
@@ -105,7 +110,9 @@ impl Controller {
         Self {
             geometry,
             timing: Timing::new(spec),
-            pages_per_unit: geometry.pages() / units,
+            by_unit: Divider::new(geometry.pages() / units),
+            by_block: Divider::new(geometry.pages_per_block),
+            planes_per_unit,
             now: 0,
             events: EventHeap::default(),
             units: (0..units).map(|unit| Unit::new(channel(unit))).collect(),
@@ -207,6 +214,12 @@ impl Controller {
     pub(crate) fn spares_a_unit(&self) -> bool {
         let idle = self.units.iter().filter(|unit| unit.is_idle()).count();
         idle > (self.units.len() - 1).min(2)
+    }
+
+    /// Whether a part may go on or a request is done.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.ready.is_empty() || !self.finished.is_empty()
     }
 
     /// Whether a request is done, one at a time.
@@ -365,12 +378,9 @@ impl Controller {
                 waits
             }
             Step::Held { unit } => {
-                let now = self.now;
-                let background = self.units[unit as usize].background_ns(now);
-                let held = self.units[unit as usize].held(chain).expect("it holds its place");
-                held.ready = true;
-                held.enqueued = now;
-                held.background_before = background;
+                let at = &mut self.units[unit as usize];
+                self.chains[chain].waits = at.waiting_since(self.now);
+                at.held(chain).expect("it holds its place").ready = true;
                 self.kick(unit);
                 true
             }
@@ -393,6 +403,7 @@ impl Controller {
     }
 
     /// A program of the host is done: whatever waited for it is started.
+    #[cold]
     fn programmed(&mut self, ppn: u32) {
         for chain in self.awaiting.remove(&ppn).unwrap_or_default() {
             self.account(chain, Share::Queue);
@@ -418,6 +429,7 @@ impl Controller {
 
     // ---- reports --------------------------------------------------------------------------
 
+    #[cold]
     fn note(&mut self, unit: u32, entry: &Entry, started: u64) {
         if let Some(tracer) = &mut self.tracer
             && !tracer.trace.is_full()
@@ -452,16 +464,24 @@ impl Controller {
         states
     }
 
+    #[inline]
     fn unit_of(&self, ppn: u32) -> u32 {
-        ppn / self.pages_per_unit
+        self.by_unit.of(ppn)
     }
 
+    #[inline]
     fn is_buffered(&self, ppn: u32) -> bool {
-        let block = ppn / self.geometry.pages_per_block;
-        let page = ppn - block * self.geometry.pages_per_block;
+        let (block, page) = self.place_in_block(ppn);
         let buffered = self.buffered[block as usize];
         page < u32::from(buffered.end)
             && page + u32::from(buffered.pending) >= u32::from(buffered.end)
+    }
+
+    /// The block of a page, and which of its pages it is.
+    #[inline]
+    fn place_in_block(&self, ppn: u32) -> (u32, u32) {
+        let block = self.by_block.of(ppn);
+        (block, ppn - block * self.geometry.pages_per_block)
     }
 
     /// Whether the host's program of a page is under way.
@@ -469,12 +489,12 @@ impl Controller {
         self.is_buffered(ppn) && self.units[self.unit_of(ppn) as usize].programs_for_host(ppn)
     }
 
+    #[inline]
     fn op_issued(&mut self, kind: OpKind, cause: Cause, ppn: u32) {
         self.ops[kind as usize] += 1;
         self.transfers += u64::from(self.timing.page_ns(kind, cause) > 0);
         if kind == OpKind::Program {
-            let block = ppn / self.geometry.pages_per_block;
-            let page = ppn - block * self.geometry.pages_per_block;
+            let (block, page) = self.place_in_block(ppn);
             let buffered = &mut self.buffered[block as usize];
             buffered.end = page as u16 + 1;
             buffered.pending += 1;

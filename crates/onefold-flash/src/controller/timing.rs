@@ -49,16 +49,18 @@ impl EngineKind {
 pub(crate) struct Timing {
     pub read_ns: u64,
     pub program_ns: u64,
-    pub erase_ns: u64,
     /// A page over the channel.
     pub transfer_ns: u64,
     pub command_ns: u64,
     pub cache_program: bool,
-    pub copyback: bool,
     pub suspend: Suspend,
     pub suspend_ns: u64,
     pub read_priority: bool,
     pub ecc_decode_ns: u64,
+    /// By [`OpKind`].
+    array_ns: [u64; 3],
+    /// A page over the channel, by [`OpKind`] and [`Cause`].
+    page_ns: [[u64; Cause::ALL.len()]; 3],
     work_ns: [u64; 7],
 }
 
@@ -67,6 +69,11 @@ impl Timing {
         let (timing, controller) = (&spec.timing, &spec.controller);
         let bytes = u64::from(spec.geometry.page_bytes) + u64::from(spec.geometry.oob_bytes);
         let transfer_ns = transfer_ns(bytes, timing.bus_mb_per_s);
+        let pages = Cause::ALL.map(|cause| match cause {
+            // The page stays inside of its die.
+            Cause::Gc | Cause::Wear if timing.copyback => 0,
+            _ => transfer_ns,
+        });
         let mut work_ns = [0; 7];
         let page_bytes = u64::from(spec.geometry.page_bytes);
         work_ns[Work::Compress as usize] =
@@ -83,26 +90,23 @@ impl Timing {
         Self {
             read_ns: timing.read_latency_ns,
             program_ns: timing.program_latency_ns,
-            erase_ns: timing.erase_latency_ns,
             transfer_ns,
             command_ns: timing.command_overhead_ns,
             cache_program: timing.cache_program,
-            copyback: timing.copyback,
             suspend: timing.suspend,
             suspend_ns: timing.suspend_latency_ns,
             read_priority: controller.read_priority,
             ecc_decode_ns: controller.ecc_decode_ns,
+            array_ns: [timing.read_latency_ns, timing.program_latency_ns, timing.erase_latency_ns],
+            page_ns: [pages, pages, [0; Cause::ALL.len()]],
             work_ns,
         }
     }
 
     /// Time of the array for an operation.
+    #[inline]
     pub(crate) const fn array_ns(&self, kind: OpKind) -> u64 {
-        match kind {
-            OpKind::Read => self.read_ns,
-            OpKind::Program => self.program_ns,
-            OpKind::Erase => self.erase_ns,
-        }
+        self.array_ns[kind as usize]
     }
 
     /// Time of an engine for a piece of work.
@@ -111,12 +115,19 @@ impl Timing {
     }
 
     /// Time on the channel of the page of an operation.
+    #[inline]
     pub(crate) const fn page_ns(&self, kind: OpKind, cause: Cause) -> u64 {
-        match (kind, cause) {
-            (OpKind::Erase, _) => 0,
-            (_, Cause::Gc | Cause::Wear) if self.copyback => 0,
-            _ => self.transfer_ns,
-        }
+        self.page_ns[kind as usize][cause as usize]
+    }
+
+    /// Time on the channel before the array begins.
+    #[inline]
+    pub(crate) const fn in_ns(&self, kind: OpKind, cause: Cause) -> u64 {
+        let page_ns = match kind {
+            OpKind::Program => self.page_ns(kind, cause),
+            OpKind::Read | OpKind::Erase => 0,
+        };
+        self.command_ns + page_ns
     }
 }
 

@@ -4,8 +4,8 @@
 //! order, so an erase stays behind the copies out of its block; an operation that waits for its
 //! own request holds its place.
 
-use std::collections::VecDeque;
-
+use crate::controller::chains::Waiting;
+use crate::controller::ring::Ring;
 use crate::op::{Cause, OpKind};
 
 /// No chain: background work.
@@ -14,14 +14,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// An operation and whom it is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// When it began to wait.
-    pub enqueued: u64,
-    /// Time that the unit had spent in the background by then.
-    pub background_before: u64,
-    /// When its page is in the cache register; 0 while it is not on its way.
-    pub loaded_at: u64,
     pub ppn: u32,
-    /// The chain that goes on afterwards, or [`NONE`].
+    /// The chain that goes on afterwards, and that knows since when it waits; or [`NONE`].
     pub chain: u32,
     pub kind: OpKind,
     pub cause: Cause,
@@ -32,18 +26,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) const EMPTY: Self = Self {
-        enqueued: 0,
-        background_before: 0,
-        loaded_at: 0,
-        ppn: 0,
-        chain: NONE,
-        kind: OpKind::Read,
-        cause: Cause::Host,
-        ready: true,
-        suspended: 0,
-    };
+    /// An operation that no chain goes on after.
+    #[inline]
+    pub(crate) const fn background(kind: OpKind, cause: Cause, ppn: u32) -> Self {
+        Self { ppn, chain: NONE, kind, cause, ready: true, suspended: 0 }
+    }
 
+    #[inline]
     pub(crate) const fn is_background(&self) -> bool {
         self.chain == NONE
     }
@@ -87,8 +76,10 @@ pub(crate) struct Unit {
     pub ends: u64,
     /// Time of the present operation on and for the channel.
     pub bus_ns: u64,
-    pub reads: VecDeque<Entry>,
-    pub queue: VecDeque<Entry>,
+    pub reads: Ring<Entry>,
+    pub queue: Ring<Entry>,
+    /// When the page of the first one is in the cache register; 0 while it is not on its way.
+    pub loaded_at: u64,
     pub parked: Option<Parked>,
     /// Array time of everything queued: how long the unit is taken beyond the present phase.
     pub queued_ns: u64,
@@ -105,13 +96,14 @@ impl Unit {
         Self {
             channel,
             phase: Phase::Idle,
-            current: Entry::EMPTY,
+            current: Entry::background(OpKind::Read, Cause::Host, 0),
             started: 0,
             array_start: 0,
             ends: 0,
             bus_ns: 0,
-            reads: VecDeque::new(),
-            queue: VecDeque::new(),
+            reads: Ring::default(),
+            queue: Ring::default(),
+            loaded_at: 0,
             parked: None,
             queued_ns: 0,
             background_ns: 0,
@@ -134,7 +126,7 @@ impl Unit {
         self.phase == Phase::Idle
             && self.reads.is_empty()
             && self.parked.is_none()
-            && self.queue.front().is_none_or(|entry| !entry.ready)
+            && self.queue.first().is_none_or(|entry| !entry.ready)
     }
 
     /// Operations waiting.
@@ -150,6 +142,12 @@ impl Unit {
             _ => 0,
         };
         self.background_ns + present
+    }
+
+    /// A wait for the unit that begins now.
+    #[inline]
+    pub(crate) fn waiting_since(&self, now: u64) -> Waiting {
+        Waiting { since: now, background: self.background_ns(now) }
     }
 
     /// Time taken by operations until the present, by kind, with the part of the one under way.
@@ -172,14 +170,24 @@ impl Unit {
     }
 
     /// The next operation that may start, if any.
-    pub(crate) fn next(&mut self) -> Option<Entry> {
-        if let Some(read) = self.reads.pop_front() {
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&Entry> {
+        if let Some(read) = self.reads.first() {
             return Some(read);
         }
-        if self.parked.is_some() || !self.queue.front()?.ready {
-            return None;
+        self.queue.first().filter(|first| first.ready && self.parked.is_none())
+    }
+
+    /// The next operation leaves the queue; the answer is when its page is in the cache register
+    /// if it is on its way, and 0 otherwise.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> u64 {
+        if !self.reads.is_empty() {
+            self.reads.drop_first();
+            return 0;
         }
-        self.queue.pop_front()
+        self.queue.drop_first();
+        std::mem::take(&mut self.loaded_at)
     }
 
     /// Whether the host's program of a page is waiting, under way or interrupted.
@@ -194,6 +202,6 @@ impl Unit {
 
     /// The waiting program of a chain that holds its place.
     pub(crate) fn held(&mut self, chain: u32) -> Option<&mut Entry> {
-        self.queue.iter_mut().find(|entry| entry.chain == chain && !entry.ready)
+        self.queue.find(|entry| entry.chain == chain && !entry.ready)
     }
 }

@@ -109,6 +109,14 @@ impl Host {
         }
     }
 
+    /// Whether nothing on the way to the drive, neither the host's cores nor the link nor the
+    /// controller's, takes time.
+    #[inline]
+    pub(crate) const fn hands_over_at_once(&self) -> bool {
+        let on_the_link = self.link_mb_per_s > 0 || self.link_latency_ns > 0;
+        self.scrambler.is_none() && !on_the_link && self.request_ns == 0
+    }
+
     /// When what a request writes is scrambled by the host, and may cross the link.
     pub(crate) fn scramble(&mut self, now: u64, request: &HostRequest, drive_pages: u32) -> u64 {
         match &mut self.scrambler {

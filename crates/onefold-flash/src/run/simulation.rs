@@ -129,10 +129,11 @@ where
     /// to finish.
     pub(super) fn run(&mut self) -> Result<(), RunError> {
         self.start()?;
-        loop {
-            self.settle()?;
-            let Some(event) = self.controller.next_event() else { break };
-            self.happens(event)?;
+        self.settle()?;
+        while let Some(event) = self.controller.next_event() {
+            if self.happens(event)? {
+                self.settle()?;
+            }
         }
         let (generated, completed) = (self.source.made(), self.tally.completed());
         if !self.is_over() || generated != completed || self.controller.background() > 0 {
@@ -141,14 +142,18 @@ where
         Ok(())
     }
 
+    /// An event; whether something is to be worked off at this instant. Most are of the flash
+    /// alone, and nobody has waited for them.
     #[inline]
-    fn happens(&mut self, event: Event) -> Result<(), RunError> {
+    fn happens(&mut self, event: Event) -> Result<bool, RunError> {
         if !self.controller.handle(event) {
             self.host_event(event)?;
-        } else if self.idle.is_active() && self.host.is_quiet() {
+        } else if !self.host.is_quiet() {
+            return Ok(self.controller.has_news());
+        } else if self.idle.is_active() {
             self.background()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Works off what happens up to a time, where somebody else hands requests in.
@@ -160,7 +165,7 @@ where
                 return Ok(());
             }
             if let Some(event) = self.controller.next_event() {
-                self.happens(event)?;
+                let _ = self.happens(event)?;
             }
         }
     }

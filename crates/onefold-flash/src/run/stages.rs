@@ -32,9 +32,10 @@ where
         self.controller.flight(flight).breakdown[Share::Queue as usize] = now - request.arrival_ns;
         self.host.taken += 1;
         self.host.taken_pages += u64::from(request.pages);
+        let at_once = self.host.hands_over_at_once();
         let underway = Underway {
             request,
-            stage: Stage::Taken,
+            stage: if at_once { Stage::Buffer } else { Stage::Taken },
             since: now,
             answered: false,
             verdict: Verdict::default(),
@@ -44,7 +45,7 @@ where
             self.underway.resize(at + 1, None);
         }
         self.underway[at] = Some(underway);
-        self.go_on(flight)
+        if at_once { self.enter_flash(flight) } else { self.go_on(flight) }
     }
 
     pub(super) fn underway(&mut self, flight: u32) -> &mut Underway {

@@ -13,7 +13,7 @@ use crate::run::request::HostRequest;
 use crate::run::settled::Windows;
 
 /// Requests that go from thread to thread together: the other side wakes up once for them.
-pub(super) const BATCH: usize = 256;
+pub(super) const BATCH: usize = 1024;
 /// What one thread says to the other: the next requests, or what it panicked with.
 pub(super) type Message<N, P> = Result<Batch<N, P>, Box<dyn Any + Send>>;
 

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_the_ftl_fails_of_ahead_ends_the_run_at_that_request() {
-        for operations in [0, 1, 255, 256, 1500] {
+        for operations in [0, 1, 1023, 1024, 1500] {
             let error = ends(operations, false).expect_err("the power is off");
             assert!(error.contains(&format!("request {operations}")), "{error}");
             assert_eq!(ends(operations, true), Err(error));
