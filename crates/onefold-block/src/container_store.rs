@@ -68,6 +68,13 @@ pub trait ContainerStore: Send + Sync {
     /// Every container there is, in ascending order.
     fn list(&self) -> Result<Vec<ContainerId>, StoreError>;
 
+    /// What tells a sealed container from all that ever had its number, where the store knows that
+    /// without reading any of it.
+    fn tag(&self, id: ContainerId) -> Option<String> {
+        let _ = id;
+        None
+    }
+
     /// How many reads of different containers are worth making at once.
     fn reads_at_once(&self) -> usize {
         1

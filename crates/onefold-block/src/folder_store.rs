@@ -177,6 +177,10 @@ impl ContainerStore for FolderContainerStore {
         Ok(names.iter().filter_map(|name| parse_name(name)).collect())
     }
 
+    fn tag(&self, id: ContainerId) -> Option<String> {
+        self.media(id).ok()?.tag()
+    }
+
     fn reads_at_once(&self) -> usize {
         self.folder.reads_at_once()
     }

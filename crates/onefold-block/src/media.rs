@@ -118,6 +118,12 @@ pub trait Media: Send + Sync {
     fn allocated_bytes(&self) -> Result<u64, MediaError> {
         self.len()
     }
+
+    /// What tells these bytes from all that ever had this name, where the media below say that of
+    /// themselves and nothing has to be read for it, as an object store does.
+    fn tag(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Where what is stored ends: from there on everything is zeroes that nobody wrote, however long

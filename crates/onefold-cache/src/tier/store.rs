@@ -320,13 +320,23 @@ impl TieredStore {
 
     fn look_at(&self, id: ContainerId) -> Option<(Known, u64)> {
         let len = self.slow.len(id).ok().filter(|&len| len > 0 && len <= CONTAINER_MAX)?;
+        if let Some(tag) = self.slow.tag(id) {
+            return Some((Known { len: len as u32, stamp: stamp_of_tag(len, &tag) }, 0));
+        }
         let mut tail = vec![0; TAIL_BYTES.min(len) as usize];
         self.slow.read(id, len - tail.len() as u64, &mut tail).ok()?;
         Some((Known { len: len as u32, stamp: stamp_of(len, &tail) }, tail.len() as u64))
     }
 
+    /// Whether a container that was read just now is not the one that was looked at.
+    fn is_another(&self, id: ContainerId, known: Known) -> bool {
+        let stamp = |tag: String| stamp_of_tag(known.len.into(), &tag);
+        self.slow.tag(id).is_some_and(|tag| stamp(tag) != known.stamp)
+    }
+
     /// A container is full: from now on it may be kept, and all of it is, if these are its bytes.
     fn is_full(&self, id: ContainerId, bytes: Option<&[u8]>) {
+        let tag = self.slow.tag(id);
         let mut state = self.state();
         state.is_full(id);
         let Some(bytes) = bytes.filter(|bytes| (1..=CONTAINER_MAX).contains(&(bytes.len() as u64)))
@@ -335,7 +345,8 @@ impl TieredStore {
         };
         let len = bytes.len() as u64;
         let tail = &bytes[bytes.len().saturating_sub(TAIL_BYTES as usize)..];
-        let known = Known { len: len as u32, stamp: stamp_of(len, tail) };
+        let stamp = tag.map_or_else(|| stamp_of(len, tail), |tag| stamp_of_tag(len, &tag));
+        let known = Known { len: len as u32, stamp };
         // All at once, so that no reader keeps an extent between two of these.
         state.keep_new(&*self.media, id.get(), known, bytes);
         drop(state);
@@ -389,9 +400,15 @@ impl TieredStore {
             // Part of it may be readable.
             self.slow.read(id, read.from.into(), buf).map(|()| buf.len() as u64)
         };
+        let is_another = self.is_another(id, known);
         let mut state = self.state();
+        if is_another {
+            // Somebody else wrote it anew since it was looked at: what is kept of it is the old
+            // one's, and it is looked at again before anything of it is kept.
+            state.invalidate(id, true);
+        }
         for &(extent, keep) in &read.keep {
-            if fetched.is_ok() {
+            if fetched.is_ok() && !is_another {
                 let at = (extent.start - start) as usize;
                 let bytes = &data[at..at + extent.len as usize];
                 state.fetched(&*self.media, extent, keep, bytes);
@@ -543,6 +560,11 @@ fn stamp_of(len: u64, tail: &[u8]) -> u64 {
     words.fold(hash_of(len), |hash, word| hash_of(hash ^ word))
 }
 
+/// The same where the slow store itself tells containers apart. Servers quote tags or do not.
+fn stamp_of_tag(len: u64, tag: &str) -> u64 {
+    stamp_of(len, &[b"tag ", tag.trim_matches('"').as_bytes()].concat())
+}
+
 /// How the log lies on the device: as it did before, but for its length.
 fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, bytes: u64) -> Shape {
     let before = saved.map(|saved| saved.shape[0] as u32);
@@ -612,6 +634,10 @@ impl ContainerStore for TieredStore {
                 Ok(bytes) => slow_bytes += bytes,
                 Err(error) => served = Err(error),
             }
+        }
+        if served.is_ok() && (1..buf.len() as u64).contains(&missed) && self.is_another(id, known) {
+            // Some of it is of the one that was looked at, and some of the one that is there now.
+            served = self.slow.read(id, offset, buf);
         }
         {
             let mut state = self.state();
@@ -683,6 +709,14 @@ impl ContainerStore for TieredStore {
 
     fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
         self.slow.list()
+    }
+
+    fn tag(&self, id: ContainerId) -> Option<String> {
+        self.slow.tag(id)
+    }
+
+    fn reads_at_once(&self) -> usize {
+        self.slow.reads_at_once()
     }
 
     fn strangers(&self) -> Result<Vec<String>, StoreError> {
