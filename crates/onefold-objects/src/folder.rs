@@ -11,22 +11,47 @@ use std::sync::Arc;
 use onefold_block::{FOLDER_MARK, Folder, Media, MediaError, check_file_name};
 
 use crate::lease::Lease;
-use crate::node::{Held, Node, ObjectMedia, Shared, TAIL_BYTES, split};
+use crate::media::ObjectMedia;
+use crate::node::{Held, Node, Shared, TAIL_BYTES, split};
 use crate::objects::Objects;
+use crate::upload::PART_BYTES;
 
 /// A folder in an object store.
 pub struct ObjectFolder {
     shared: Arc<Shared>,
+    last: Arc<Last>,
     /// Its path, empty or with a `/` at its end.
     path: String,
     reads_at_once: usize,
 }
 
+/// Goes with the last folder of a place. What was never put is forgotten then: files and what they
+/// share, the lock with it, would keep each other for ever.
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.0.names().nodes);
+        drop(nodes);
+    }
+}
+
 impl ObjectFolder {
     /// The folder of all of a place. Nothing is changed once `guard` has run out.
     pub fn new(objects: Arc<dyn Objects>, guard: Option<Arc<Lease>>) -> Self {
-        let shared = Arc::new(Shared::new(objects, guard));
-        Self { shared, path: String::new(), reads_at_once: 1 }
+        Self::in_parts(objects, guard, PART_BYTES)
+    }
+
+    /// The same, where files are sent in parts of so many bytes: those that are longer than two of
+    /// them while they are written. Stores have a smallest size of parts (S3: 5 MiB).
+    pub fn in_parts(
+        objects: Arc<dyn Objects>,
+        guard: Option<Arc<Lease>>,
+        part_bytes: usize,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(objects, guard, part_bytes));
+        let last = Arc::new(Last(Arc::clone(&shared)));
+        Self { shared, last, path: String::new(), reads_at_once: 1 }
     }
 
     /// The same, that says that so many reads at once are worth it.
@@ -50,8 +75,8 @@ impl ObjectFolder {
     }
 
     fn at(&self, path: String) -> Arc<dyn Folder> {
-        let reads_at_once = self.reads_at_once;
-        Arc::new(Self { shared: Arc::clone(&self.shared), path, reads_at_once })
+        let (shared, last) = (Arc::clone(&self.shared), Arc::clone(&self.last));
+        Arc::new(Self { shared, last, path, reads_at_once: self.reads_at_once })
     }
 
     /// The file of that name.

@@ -2,7 +2,7 @@
 //!
 //! An object is put whole or not at all, and cannot be appended to, renamed or locked. What an
 //! archive asks of a folder is made of that:
-//! - [`objects`] says what is asked of a store: five requests, each of which may be lost;
+//! - [`objects`] says what is asked of a store: requests, each of which may be lost;
 //! - [`folder`] and `node` are a [`onefold_block::Folder`] of it: what is written waits in memory
 //!   until it is to be durable, and is put as one object of the file's name, with the same bytes;
 //! - [`lease`] says who may use the folder at the same time, by objects that must be renewed;
@@ -12,11 +12,13 @@
 mod blocks;
 pub mod folder;
 pub mod lease;
+mod media;
 mod node;
 pub mod objects;
 #[cfg(feature = "s3")]
 pub mod s3;
 pub mod sim;
+mod upload;
 
 pub use folder::ObjectFolder;
 pub use lease::{Lease, LeaseChange, LeaseError, Use};

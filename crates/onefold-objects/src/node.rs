@@ -1,7 +1,14 @@
 //! A file: in memory while it is written, in the store once it was put.
 //! Room: onefold-objects.
-//! Invariants: (1) bytes that are not in the store are in memory, whoever drops their handle; (2) a
-//! put replaces what this folder knows of, and nothing that somebody else has put since.
+//! A new file that becomes long is sent in parts while it is written, and in memory are its last
+//! ones only, one of them whole at least. Of what was sent before, nothing can be read, changed or
+//! renamed until all of it has its name: an error says so. Whoever writes a long file writes it
+//! from front to back.
+//! Invariants: (1) bytes that are not in the store are in memory, or in parts of an upload that
+//! nobody but their file knows, whoever drops their handle, as long as a folder of the place is
+//! open; (2) a put replaces what this folder knows of, and nothing that somebody else has put
+//! since; (3) nothing is under a name before all of it is there, and an upload that does not come
+//! to that is given up with its file.
 //! Locks: names before a node, a node before what is known; never the other way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -9,26 +16,25 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use onefold_block::{Media, MediaError};
+use onefold_block::MediaError;
 
 use crate::blocks::{Blocks, Piece};
 use crate::lease::Lease;
 use crate::objects::{Expect, ObjectError, Objects, Stored};
+use crate::upload::{PARTS_MAX, Sender, Upload};
 
 /// Bytes at the end of a file that are read with its length.
 pub const TAIL_BYTES: u64 = 64 << 10;
 /// Bytes that are read at least, where the file has them.
 const BLOCK_BYTES: u64 = 16 << 10;
 /// The same where the last read ended.
-const AHEAD_BYTES: u64 = 128 << 10;
+pub const AHEAD_BYTES: u64 = 128 << 10;
 /// Bytes of a file that stay in memory after it was put: a log is written again and again.
 const STAY_BYTES: usize = 256 << 10;
-/// The longest file that can be written, in bytes: it is in memory until it was put.
-const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Bytes of a file beyond which it is not put in one request.
-const LARGE_BYTES: usize = 20 << 20;
+/// Most bytes of a file in memory: those of one that is written again in its place.
+pub const MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of a request where a whole file is read.
-const PART_BYTES: u64 = 8 << 20;
+const READ_BYTES: u64 = 8 << 20;
 
 /// What all files and folders of a place share.
 pub struct Shared {
@@ -36,6 +42,8 @@ pub struct Shared {
     pub guard: Option<Arc<Lease>>,
     pub blocks: Blocks,
     pub names: Mutex<Names>,
+    /// Bytes of each part of a file that is sent in parts.
+    pub part_bytes: usize,
     known: Mutex<Known>,
     next_id: AtomicU64,
 }
@@ -74,12 +82,13 @@ pub fn split(name: &str) -> (&str, &str) {
 }
 
 impl Shared {
-    pub fn new(objects: Arc<dyn Objects>, guard: Option<Arc<Lease>>) -> Self {
+    pub fn new(objects: Arc<dyn Objects>, guard: Option<Arc<Lease>>, part_bytes: usize) -> Self {
         Self {
             objects,
             guard,
             blocks: Blocks::default(),
             names: Mutex::default(),
+            part_bytes,
             known: Mutex::default(),
             next_id: AtomicU64::new(0),
         }
@@ -100,10 +109,8 @@ impl Shared {
 
     /// Refuse to change anything once others may have been let in.
     pub fn may_change(&self, action: &'static str, name: &str) -> Result<(), MediaError> {
-        match self.guard.as_ref().map_or(Ok(()), |lease| lease.must_hold()) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.error(error, action, name)),
-        }
+        let held = self.guard.as_ref().map_or(Ok(()), |lease| lease.must_hold());
+        held.map_err(|error| self.error(error, action, name))
     }
 
     /// The objects in a folder, by a listing that is made now.
@@ -155,6 +162,11 @@ impl Shared {
     /// the client's own repetition of a request whose first answer was lost: then what is there is
     /// what was to be put.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<Stored, MediaError> {
+        if bytes.len() > self.part_bytes / 4 * 5 {
+            let before = self.known_object(name)?;
+            let put = self.sender().put(name, bytes, before.as_ref());
+            return self.done(name, put);
+        }
         self.may_change("write", name)?;
         let expect = match self.known_object(name)? {
             None => Expect::Nothing,
@@ -163,13 +175,7 @@ impl Shared {
         };
         let len = bytes.len() as u64;
         let failed = |error| self.error(error, "write", name);
-        let put = if bytes.len() > LARGE_BYTES {
-            let goes_on = || self.guard.as_ref().map_or(Ok(()), |lease| lease.must_hold());
-            self.objects.put_large(name, bytes, &expect, &goes_on)
-        } else {
-            self.objects.put(name, bytes, &expect)
-        };
-        let stored = match put {
+        let stored = match self.objects.put(name, bytes, &expect) {
             Ok(tag) => Stored { bytes: len, tag },
             Err(ObjectError::Conflict) => {
                 let found = self.objects.tail(name, len.max(1)).map_err(|error| match error {
@@ -183,6 +189,18 @@ impl Shared {
             }
             Err(error) => return Err(failed(error)),
         };
+        self.learn(name, Some(stored.clone()));
+        Ok(stored)
+    }
+
+    fn sender(&self) -> Sender<'_> {
+        let (objects, guard) = (&*self.objects, self.guard.as_deref());
+        Sender { objects, guard, part_bytes: self.part_bytes }
+    }
+
+    /// What came of putting a file in parts.
+    fn done(&self, name: &str, put: Result<Stored, ObjectError>) -> Result<Stored, MediaError> {
+        let stored = put.map_err(|error| self.error(error, "write", name))?;
         self.learn(name, Some(stored.clone()));
         Ok(stored)
     }
@@ -204,7 +222,7 @@ impl Shared {
 /// A file.
 pub struct Node {
     pub id: u64,
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     state: Mutex<State>,
 }
 
@@ -213,8 +231,8 @@ pub struct State {
     /// Its name with its folders; none once it was removed or replaced.
     pub name: Option<String>,
     /// The name that it had last.
-    last_name: String,
-    content: Content,
+    pub last_name: String,
+    pub content: Content,
     /// It was changed since it was put.
     pub is_changed: bool,
     /// Its name is made durable with those of its folder.
@@ -223,8 +241,11 @@ pub struct State {
     fetched_to: u64,
 }
 
-enum Content {
+/// Where its bytes are.
+pub enum Content {
     Here(Vec<u8>),
+    /// Parts of a new file, and what comes behind them.
+    Sending(Upload, Vec<u8>),
     InStore(Stored),
 }
 
@@ -233,9 +254,16 @@ impl State {
         self.is_changed || self.is_unnamed
     }
 
-    const fn len(&self) -> u64 {
+    /// Whether it may be sent before it is to be durable: nothing has to be there at once then.
+    const fn is_sent_early(&self) -> bool {
+        self.name.is_some() && self.is_unnamed
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> u64 {
         match &self.content {
             Content::Here(bytes) => bytes.len() as u64,
+            Content::Sending(upload, rest) => upload.bytes() + rest.len() as u64,
             Content::InStore(stored) => stored.bytes,
         }
     }
@@ -268,9 +296,18 @@ impl Node {
         self.shared.objects.address(&state.last_name)
     }
 
-    fn too_large(&self, state: &State, action: &'static str) -> MediaError {
-        let source = io::ErrorKind::FileTooLarge.into();
-        MediaError::Io { action, name: self.address(state), source }
+    fn refuse(&self, state: &State, action: &'static str, why: io::Error) -> MediaError {
+        MediaError::Io { action, name: self.address(state), source: why }
+    }
+
+    pub fn too_large(&self, state: &State, action: &'static str, most: u64) -> MediaError {
+        let why = format!("it can have {most} bytes at most");
+        self.refuse(state, action, io::Error::new(io::ErrorKind::FileTooLarge, why))
+    }
+
+    /// The error of whoever needs what was sent already.
+    pub fn is_sent(&self, state: &State, action: &'static str) -> MediaError {
+        self.refuse(state, action, io::Error::other("it was sent, and is not complete yet"))
     }
 
     /// Bytes of the object as it was found; all of them, or an error.
@@ -285,14 +322,18 @@ impl Node {
 
     /// Have all of it in memory.
     pub fn bring_here(&self, state: &mut State) -> Result<(), MediaError> {
-        let Content::InStore(stored) = &state.content else { return Ok(()) };
-        if stored.bytes > FILE_BYTES_MAX {
-            return Err(self.too_large(state, "write"));
+        let stored = match &state.content {
+            Content::Here(_) => return Ok(()),
+            Content::Sending(..) => return Err(self.is_sent(state, "read")),
+            Content::InStore(stored) => stored,
+        };
+        if stored.bytes > MEMORY_BYTES_MAX {
+            return Err(self.too_large(state, "write", MEMORY_BYTES_MAX));
         }
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < stored.bytes {
             let at = bytes.len() as u64;
-            let len = (stored.bytes - at).min(PART_BYTES);
+            let len = (stored.bytes - at).min(READ_BYTES);
             let part = self.fetch(&state.last_name, stored, at, len);
             bytes.extend(part.map_err(|e| self.shared.error(e, "read", &state.last_name))?);
         }
@@ -302,16 +343,53 @@ impl Node {
 
     /// Put it, if there is anything to put.
     pub fn put(&self, state: &mut State) -> Result<(), MediaError> {
-        let (Some(name), Content::Here(bytes)) = (&state.name, &state.content) else {
-            // What has no name is in nobody's way.
-            return Ok(());
+        // What has no name is in nobody's way.
+        let Some(name) = &state.name else { return Ok(()) };
+        let (stored, stays) = match &state.content {
+            Content::InStore(_) => return Ok(()),
+            Content::Here(bytes) => (self.shared.put(name, bytes)?, bytes.len() <= STAY_BYTES),
+            Content::Sending(upload, rest) => {
+                let before = self.shared.known_object(name)?;
+                let put = self.shared.sender().finish(name, upload, rest, before.as_ref());
+                (self.shared.done(name, put)?, false)
+            }
         };
-        let stored = self.shared.put(name, bytes)?;
         (state.is_changed, state.is_unnamed) = (false, false);
-        if bytes.len() > STAY_BYTES {
+        if !stays {
             state.content = Content::InStore(stored);
         }
         Ok(())
+    }
+
+    /// Bytes that a file may have: one that is new and has a name is sent while it is written.
+    pub fn most_bytes(&self, state: &State) -> u64 {
+        let sent = (self.shared.part_bytes * PARTS_MAX) as u64;
+        if state.is_sent_early() { sent } else { MEMORY_BYTES_MAX }
+    }
+
+    /// Send what need not be in memory of a new file: all but its last whole part.
+    pub fn send(&self, state: &mut State) -> Result<(), MediaError> {
+        let (shared, part) = (&self.shared, self.shared.part_bytes);
+        let Some(name) = state.name.clone().filter(|_| state.is_sent_early()) else {
+            return Ok(());
+        };
+        let failed = |error| shared.error(error, "write", &name);
+        if let Content::Here(bytes) = &mut state.content {
+            if bytes.len() < 2 * part {
+                return Ok(());
+            }
+            let upload = shared.sender().begin(&name).map_err(failed)?;
+            state.content = Content::Sending(upload, std::mem::take(bytes));
+        }
+        let Content::Sending(upload, rest) = &mut state.content else { return Ok(()) };
+        let (mut sent, mut outcome) = (0, Ok(()));
+        while outcome.is_ok() && rest.len() - sent >= 2 * part {
+            let part_now = &rest[sent..sent + part];
+            outcome = shared.sender().send(&name, upload, part_now).map_err(failed);
+            sent += if outcome.is_ok() { part } else { 0 };
+        }
+        rest.drain(..sent);
+        outcome
     }
 
     /// Give it another name, under which it is not in the store yet.
@@ -325,7 +403,7 @@ impl Node {
     /// Bytes from the store, with some around them that are likely to be read next: at the end of
     /// a file its table, elsewhere what follows. Once more if the object was replaced since it was
     /// looked at.
-    fn read_stored(&self, mut stored: Stored, offset: u64, wanted: u64) -> Fetched<Piece> {
+    pub fn read_stored(&self, mut stored: Stored, offset: u64, wanted: u64) -> Fetched<Piece> {
         let (name, fetched_to) = {
             let state = self.state();
             (state.last_name.clone(), state.fetched_to)
@@ -355,124 +433,21 @@ impl Node {
         Err(ObjectError::Conflict)
     }
 
-    fn truncated(&self, state: &State, offset: u64, wanted: u64) -> MediaError {
+    pub fn truncated(&self, state: &State, offset: u64, wanted: u64) -> MediaError {
         let (name, len) = (self.address(state), state.len());
         MediaError::Truncated { name, len, offset, end: offset.saturating_add(wanted) }
     }
 }
 
-type Fetched<T> = Result<T, ObjectError>;
-
-/// A handle of a file.
-pub struct ObjectMedia(pub Arc<Node>);
-
-impl ObjectMedia {
-    /// Change the bytes, which are in memory for that.
-    fn change(
-        &self,
-        end: u64,
-        action: &'static str,
-        act: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), MediaError> {
-        {
-            let mut state = self.0.state();
-            if end > FILE_BYTES_MAX {
-                return Err(self.0.too_large(&state, action));
-            }
-            self.0.bring_here(&mut state)?;
-            if let Content::Here(bytes) = &mut state.content {
-                act(bytes);
-            }
-            state.is_changed = true;
-        }
-        self.0.shared.settle(&self.0);
-        Ok(())
-    }
-
-    fn put_now(&self) -> Result<(), MediaError> {
-        let put = self.0.put(&mut self.0.state());
-        self.0.shared.settle(&self.0);
-        put
-    }
-}
-
-impl Media for ObjectMedia {
-    fn len(&self) -> Result<u64, MediaError> {
-        Ok(self.0.state().len())
-    }
-
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        let wanted = buf.len() as u64;
-        let stored = {
-            let state = self.0.state();
-            if offset.checked_add(wanted).is_none_or(|end| end > state.len()) {
-                return Err(self.0.truncated(&state, offset, wanted));
-            }
-            match &state.content {
-                Content::Here(bytes) => {
-                    buf.copy_from_slice(&bytes[offset as usize..][..buf.len()]);
-                    return Ok(());
-                }
-                Content::InStore(stored) => stored.clone(),
-            }
-        };
-        if buf.is_empty() || self.0.shared.blocks.copy(self.0.id, offset, buf) {
-            return Ok(());
-        }
-        let fetched = self.0.read_stored(stored, offset, wanted);
-        let state = self.0.state();
-        let (start, bytes) =
-            fetched.map_err(|e| self.0.shared.error(e, "read", &state.last_name))?;
-        let from = (offset - start) as usize;
-        let Some(found) = bytes.get(from..from + buf.len()) else {
-            return Err(self.0.truncated(&state, offset, wanted));
-        };
-        buf.copy_from_slice(found);
-        let is_tail = start + bytes.len() as u64 == state.len();
-        drop(state);
-        if (bytes.len() as u64) <= AHEAD_BYTES {
-            self.0.shared.blocks.keep(self.0.id, is_tail, (start, bytes));
-        }
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        if data.is_empty() {
-            return Ok(());
-        }
-        let end = offset.saturating_add(data.len() as u64);
-        self.change(end, "write", |bytes| {
-            let (start, end) = (offset as usize, end as usize);
-            bytes.resize(bytes.len().max(end), 0);
-            bytes[start..end].copy_from_slice(data);
-        })
-    }
-
-    fn set_len(&self, len: u64) -> Result<(), MediaError> {
-        let is_complete = {
-            let state = self.0.state();
-            state.len() == len && state.is_unnamed && state.is_changed
-        };
-        // Whoever says how long a new file is has written all of it: it waits in memory no longer.
-        if is_complete {
-            return self.put_now();
-        }
-        self.change(len, "set the length of", |bytes| bytes.resize(len as usize, 0))
-    }
-
-    fn sync(&self) -> Result<(), MediaError> {
-        let state = self.0.state();
-        // A file without a durable name is put with its name.
-        if !state.is_changed || state.is_unnamed {
-            return Ok(());
-        }
-        drop(state);
-        self.put_now()
-    }
-}
+/// What came from the store.
+pub type Fetched<T> = Result<T, ObjectError>;
 
 impl Drop for Node {
     fn drop(&mut self) {
         self.shared.blocks.forget(self.id);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Content::Sending(upload, _) = &state.content {
+            self.shared.sender().give_up(&state.last_name, upload);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What is asked of an object store.
 //! Room: onefold-objects.
-//! Invariants: (1) an object is put whole or not at all; (2) what was put is seen by every request
-//! that is made afterwards; (3) of two that expect the same state of a name, one is refused.
+//! Invariants: (1) an object is put whole or not at all, also one that was sent in parts; (2) what
+//! was put is seen by every request that is made afterwards; (3) of two that expect the same state
+//! of a name, one is refused.
 //! Names are those of files below the place that is meant, with a `/` after each folder.
 
 use std::io;
@@ -98,18 +99,26 @@ pub trait Objects: Send + Sync {
     /// Put an object, and answer its tag.
     fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError>;
 
-    /// The same for one that is large, in several requests, as long as `goes_on` says so before
-    /// each.
-    fn put_large(
+    /// Begin an object that is sent in parts, and answer what names the upload. Nothing is under
+    /// its name before it is completed.
+    fn begin(&self, name: &str) -> Result<String, ObjectError>;
+
+    /// Send a part of an upload, counted from 0 on, in the place of what was sent under that
+    /// number; answers its tag. All but the last have the same size.
+    fn part(
         &self,
         name: &str,
+        upload: &str,
+        number: usize,
         bytes: &[u8],
-        expect: &Expect,
-        goes_on: &dyn Fn() -> Result<(), ObjectError>,
-    ) -> Result<String, ObjectError> {
-        goes_on()?;
-        self.put(name, bytes, expect)
-    }
+    ) -> Result<String, ObjectError>;
+
+    /// Put the object that the parts with these tags make, in the place of whatever has its name;
+    /// answers its tag.
+    fn complete(&self, name: &str, upload: &str, tags: &[String]) -> Result<String, ObjectError>;
+
+    /// Give up an upload and what was sent of it.
+    fn abort(&self, name: &str, upload: &str) -> Result<(), ObjectError>;
 
     /// Remove an object; one that is not there is no error.
     fn remove(&self, name: &str) -> Result<(), ObjectError>;

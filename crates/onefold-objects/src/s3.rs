@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ObjectStore,
@@ -27,8 +28,6 @@ use crate::objects::{Expect, Listed, ObjectError, Objects, Stored, Tail};
 const REQUEST_S: u64 = 60;
 const RETRY: Duration = Duration::from_secs(30);
 const RETRIES: usize = 6;
-/// Bytes of a request that is one part of an object.
-const PART_BYTES: usize = 8 << 20;
 /// Longest text of an error from below.
 const PROBLEM_LETTERS: usize = 160;
 
@@ -256,6 +255,16 @@ fn innermost(error: &Error) -> String {
     words.chars().take(PROBLEM_LETTERS).collect()
 }
 
+/// What is not there is an upload, and not the object.
+fn of_upload(error: ObjectError) -> ObjectError {
+    match error {
+        ObjectError::NotFound => {
+            ObjectError::Failed("the store has no parts of it any more".to_owned())
+        }
+        error => error,
+    }
+}
+
 impl Objects for S3Objects {
     fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
         let path = self.place.path(name)?;
@@ -305,41 +314,34 @@ impl Objects for S3Objects {
         put.map(|put| put.e_tag.unwrap_or_default())
     }
 
-    fn put_large(
+    fn begin(&self, name: &str) -> Result<String, ObjectError> {
+        let path = self.place.path(name)?;
+        self.run(self.store.create_multipart(&path))
+    }
+
+    fn part(
         &self,
         name: &str,
+        upload: &str,
+        number: usize,
         bytes: &[u8],
-        expect: &Expect,
-        goes_on: &dyn Fn() -> Result<(), ObjectError>,
     ) -> Result<String, ObjectError> {
-        let path = self.place.path(name)?;
-        goes_on()?;
-        // Parts know no conditions: the lock alone keeps others away.
-        let found = match self.run(self.store.head(&path)) {
-            Ok(meta) => Expect::Tag(meta.e_tag.unwrap_or_default()),
-            Err(ObjectError::NotFound) => Expect::Nothing,
-            Err(error) => return Err(error),
-        };
-        if *expect != Expect::Anything && *expect != found {
-            return Err(ObjectError::Conflict);
-        }
-        let mut upload = self.run(self.store.put_multipart(&path))?;
-        let mut put = || {
-            for part in bytes.chunks(PART_BYTES) {
-                goes_on()?;
-                self.run(upload.put_part(PutPayload::from(part.to_vec())))?;
-            }
-            goes_on()?;
-            self.run(upload.complete())
-        };
-        match put() {
-            Ok(put) => Ok(put.e_tag.unwrap_or_default()),
-            Err(error) => {
-                // Parts that stay are the store's to clear; the first error is the one to tell.
-                let _ = self.run(upload.abort());
-                Err(error)
-            }
-        }
+        let (path, id) = (self.place.path(name)?, upload.to_owned());
+        let payload = PutPayload::from(bytes.to_vec());
+        let sent = self.run(self.store.put_part(&path, &id, number, payload));
+        sent.map(|part| part.content_id).map_err(of_upload)
+    }
+
+    fn complete(&self, name: &str, upload: &str, tags: &[String]) -> Result<String, ObjectError> {
+        let (path, id) = (self.place.path(name)?, upload.to_owned());
+        let parts = tags.iter().map(|tag| PartId { content_id: tag.clone() }).collect();
+        let put = self.run(self.store.complete_multipart(&path, &id, parts));
+        put.map(|put| put.e_tag.unwrap_or_default()).map_err(of_upload)
+    }
+
+    fn abort(&self, name: &str, upload: &str) -> Result<(), ObjectError> {
+        let (path, id) = (self.place.path(name)?, upload.to_owned());
+        self.run(self.store.abort_multipart(&path, &id)).map_err(of_upload)
     }
 
     fn remove(&self, name: &str) -> Result<(), ObjectError> {

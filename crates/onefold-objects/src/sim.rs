@@ -36,6 +36,9 @@ struct World {
     requests: u64,
     /// What each was, for the message of a failing test and to count by kind.
     log: Vec<String>,
+    /// What was sent in parts and is no object yet: by what names the upload, the name that it is
+    /// for, and its parts by number.
+    uploads: BTreeMap<String, (String, BTreeMap<usize, Vec<u8>>)>,
     puts: u64,
     loss: Option<(u64, Loss)>,
     dead: bool,
@@ -53,6 +56,28 @@ struct Object {
 impl Object {
     fn stored(&self) -> Stored {
         Stored { bytes: self.bytes.len() as u64, tag: self.tag.clone() }
+    }
+}
+
+impl World {
+    fn put(&mut self, name: &str, bytes: Vec<u8>) -> String {
+        self.puts += 1;
+        let tag = format!("tag-{}", self.puts);
+        let object = Object { bytes, tag: tag.clone(), modified_s: self.now_s };
+        self.objects.insert(name.to_owned(), object);
+        tag
+    }
+
+    /// The parts of an upload.
+    fn upload(
+        &mut self,
+        name: &str,
+        upload: &str,
+    ) -> Result<&mut BTreeMap<usize, Vec<u8>>, ObjectError> {
+        match self.uploads.get_mut(upload) {
+            Some((of, parts)) if of == name => Ok(parts),
+            _ => Err(ObjectError::Failed("there is no such upload".to_owned())),
+        }
     }
 }
 
@@ -90,8 +115,8 @@ impl SimObjects {
     /// The same objects in a store of their own, for another client: no faults, nothing counted.
     #[must_use]
     pub fn after_crash(&self) -> Self {
-        let World { objects, puts, now_s, .. } = self.world().clone();
-        let world = World { objects, puts, now_s, ..World::default() };
+        let World { objects, uploads, puts, now_s, .. } = self.world().clone();
+        let world = World { objects, uploads, puts, now_s, ..World::default() };
         Self { world: Arc::new(Mutex::new(world)) }
     }
 
@@ -109,6 +134,11 @@ impl SimObjects {
     pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let world = self.world();
         world.objects.iter().map(|(name, object)| (name.clone(), object.bytes.clone())).collect()
+    }
+
+    /// The names for which something was sent in parts that was neither completed nor given up.
+    pub fn unfinished(&self) -> Vec<String> {
+        self.world().uploads.values().map(|(name, _)| name.clone()).collect()
     }
 
     /// Change the bytes of an object behind everybody's back, or take it away.
@@ -194,12 +224,50 @@ impl Objects for SimObjects {
             if !is_expected {
                 return Err(ObjectError::Conflict);
             }
+            Ok(world.put(name, bytes.to_vec()))
+        })
+    }
+
+    fn begin(&self, name: &str) -> Result<String, ObjectError> {
+        self.request(format!("begin {name}"), true, |world| {
             world.puts += 1;
-            let tag = format!("tag-{}", world.puts);
-            let object =
-                Object { bytes: bytes.to_vec(), tag: tag.clone(), modified_s: world.now_s };
-            world.objects.insert(name.to_owned(), object);
-            Ok(tag)
+            let id = format!("upload-{}", world.puts);
+            world.uploads.insert(id.clone(), (name.to_owned(), BTreeMap::new()));
+            Ok(id)
+        })
+    }
+
+    fn part(
+        &self,
+        name: &str,
+        upload: &str,
+        number: usize,
+        bytes: &[u8],
+    ) -> Result<String, ObjectError> {
+        self.request(format!("part {name} {number}"), true, |world| {
+            world.upload(name, upload)?.insert(number, bytes.to_vec());
+            Ok(format!("part-{number}-{}", bytes.len()))
+        })
+    }
+
+    fn complete(&self, name: &str, upload: &str, tags: &[String]) -> Result<String, ObjectError> {
+        self.request(format!("complete {name}"), true, |world| {
+            let parts = world.upload(name, upload)?;
+            let sent = parts.iter().map(|(number, bytes)| format!("part-{number}-{}", bytes.len()));
+            if !sent.eq(tags.iter().cloned()) {
+                return Err(ObjectError::Failed("these are not its parts".to_owned()));
+            }
+            let bytes = std::mem::take(parts).into_values().flatten().collect();
+            world.uploads.remove(upload);
+            Ok(world.put(name, bytes))
+        })
+    }
+
+    fn abort(&self, name: &str, upload: &str) -> Result<(), ObjectError> {
+        self.request(format!("abort {name}"), true, |world| {
+            world.upload(name, upload)?;
+            world.uploads.remove(upload);
+            Ok(())
         })
     }
 

@@ -161,6 +161,22 @@ impl Objects for GoesAway {
         self.store.put(name, bytes, expect)
     }
 
+    fn begin(&self, name: &str) -> Result<String, ObjectError> {
+        self.store.begin(name)
+    }
+
+    fn part(&self, name: &str, id: &str, n: usize, bytes: &[u8]) -> Result<String, ObjectError> {
+        self.store.part(name, id, n, bytes)
+    }
+
+    fn complete(&self, name: &str, id: &str, tags: &[String]) -> Result<String, ObjectError> {
+        self.store.complete(name, id, tags)
+    }
+
+    fn abort(&self, name: &str, id: &str) -> Result<(), ObjectError> {
+        self.store.abort(name, id)
+    }
+
     fn remove(&self, name: &str) -> Result<(), ObjectError> {
         self.store.remove(name)
     }
@@ -229,6 +245,22 @@ impl Objects for AnswersTogether {
 
     fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
         self.store.put(name, bytes, expect)
+    }
+
+    fn begin(&self, name: &str) -> Result<String, ObjectError> {
+        self.store.begin(name)
+    }
+
+    fn part(&self, name: &str, id: &str, n: usize, bytes: &[u8]) -> Result<String, ObjectError> {
+        self.store.part(name, id, n, bytes)
+    }
+
+    fn complete(&self, name: &str, id: &str, tags: &[String]) -> Result<String, ObjectError> {
+        self.store.complete(name, id, tags)
+    }
+
+    fn abort(&self, name: &str, id: &str) -> Result<(), ObjectError> {
+        self.store.abort(name, id)
     }
 
     fn remove(&self, name: &str) -> Result<(), ObjectError> {

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod archives;
+mod cache;
 mod crash;
 mod folders;
 mod locks;
+mod parts;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]

@@ -61,20 +61,32 @@ fn check_requests(objects: &dyn Objects) {
     assert_eq!(names, ["0", "1", "2", "3", "4", "5", "6", "a", "empty"]);
     assert_eq!(listed[7].stored, stored);
     assert!(objects.list("").unwrap().is_empty());
-    let bytes = SplitMix64::new(1).bytes(21 << 20);
-    let goes_on = || Ok(());
-    let large = objects.put_large("large", &bytes, &Expect::Nothing, &goes_on).unwrap();
-    assert!(objects.get("large", 0..21 << 20, &large).unwrap() == bytes);
-    let stops = || Err(ObjectError::Failed("no more".to_owned()));
-    let expect = Expect::Tag(large.clone());
-    assert!(objects.put_large("large", b"x", &Expect::Nothing, &goes_on).is_err());
-    assert!(objects.put_large("large", b"x", &expect, &stops).is_err());
-    assert_eq!(objects.tail("large", 1).unwrap().stored.tag, large);
+    check_parts(objects);
     for name in ["large", "folder/a", "folder/a", "folder/inner/deep", "folder/empty"] {
         objects.remove(name).unwrap();
     }
     (0..7).for_each(|number| objects.remove(&format!("folder/{number}")).unwrap());
     assert!(objects.list("folder/").unwrap().is_empty());
+}
+
+/// What is sent in parts is there when it is complete, and not before; given up it never is.
+fn check_parts(objects: &dyn Objects) {
+    let bytes = SplitMix64::new(1).bytes((10 << 20) + 5);
+    let parts: Vec<&[u8]> = bytes.chunks(5 << 20).collect();
+    let upload = objects.begin("large").unwrap();
+    let send = |number: usize| objects.part("large", &upload, number, parts[number]).unwrap();
+    // A part that is sent again takes the place of the first one.
+    objects.part("large", &upload, 1, parts[0]).unwrap();
+    let tags = [send(0), send(1), send(2)];
+    assert_eq!(objects.tail("large", 1), Err(ObjectError::NotFound));
+    let large = objects.complete("large", &upload, &tags).unwrap();
+    assert!(objects.get("large", 0..bytes.len() as u64, &large).unwrap() == bytes);
+    assert_eq!(objects.tail("large", 1).unwrap().stored.tag, large);
+    let other = objects.begin("large").unwrap();
+    objects.part("large", &other, 0, parts[0]).unwrap();
+    objects.abort("large", &other).unwrap();
+    assert!(objects.part("large", &other, 1, parts[0]).is_err());
+    assert_eq!(objects.tail("large", 1).unwrap().stored.tag, large);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A server that speaks as much of S3 as the client needs, on a simulated store, and fails as it is
 //! told. Signatures are not looked at.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +39,6 @@ struct Shared {
     faults: Mutex<VecDeque<Fault>>,
     /// What becomes of each, from now on.
     always: Mutex<Option<Fault>>,
-    uploads: Mutex<BTreeMap<String, BTreeMap<usize, Vec<u8>>>>,
 }
 
 struct Request {
@@ -85,7 +84,6 @@ impl Server {
             store: store.clone(),
             faults: Mutex::default(),
             always: Mutex::default(),
-            uploads: Mutex::default(),
         });
         let of_thread = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -179,31 +177,43 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
         ("GET", _) if request.query.contains_key("list-type") => list(store, &request.query),
         ("GET" | "HEAD", _) => get(store, key, request),
         ("POST", None) => {
-            let xml = "<InitiateMultipartUploadResult><UploadId>up</UploadId>\
-                       </InitiateMultipartUploadResult>";
-            shared.uploads.lock().unwrap().insert("up".to_owned(), BTreeMap::new());
-            Answer::of(200, xml)
+            let id = store.begin(key).unwrap();
+            Answer::of(
+                200,
+                format!(
+                    "<InitiateMultipartUploadResult><UploadId>{id}</UploadId>\
+                     </InitiateMultipartUploadResult>"
+                ),
+            )
         }
         ("PUT", Some(id)) => {
-            let part = request.query["partNumber"].parse().unwrap();
-            let mut uploads = shared.uploads.lock().unwrap();
-            uploads.get_mut(id).unwrap().insert(part, request.body.clone());
-            Answer::of(200, "").with("ETag", format!("\"part-{part}\""))
+            let part: usize = request.query["partNumber"].parse().unwrap();
+            match store.part(key, id, part - 1, &request.body) {
+                Ok(tag) => Answer::of(200, "").with("ETag", format!("\"{tag}\"")),
+                Err(_) => Answer::error(404, "NoSuchUpload"),
+            }
         }
         ("POST", Some(id)) => {
-            let parts = shared.uploads.lock().unwrap().remove(id).unwrap();
-            let bytes: Vec<u8> = parts.into_values().flatten().collect();
-            let tag = store.put(key, &bytes, &Expect::Anything).unwrap();
-            let xml = format!(
-                "<CompleteMultipartUploadResult><ETag>\"{tag}\"</ETag>\
-                 </CompleteMultipartUploadResult>"
-            );
-            Answer::of(200, xml)
+            let body = String::from_utf8_lossy(&request.body).replace("&quot;", "\"");
+            let tags = body
+                .split("<ETag>")
+                .skip(1)
+                .map(|part| part.split("</ETag>").next().unwrap().trim_matches('"').to_owned());
+            match store.complete(key, id, &tags.collect::<Vec<_>>()) {
+                Ok(tag) => {
+                    let xml = format!(
+                        "<CompleteMultipartUploadResult><ETag>\"{tag}\"</ETag>\
+                         </CompleteMultipartUploadResult>"
+                    );
+                    Answer::of(200, xml)
+                }
+                Err(_) => Answer::error(404, "NoSuchUpload"),
+            }
         }
-        ("DELETE", Some(id)) => {
-            shared.uploads.lock().unwrap().remove(id);
-            Answer::of(204, "")
-        }
+        ("DELETE", Some(id)) => match store.abort(key, id) {
+            Ok(()) => Answer::of(204, ""),
+            Err(_) => Answer::error(404, "NoSuchUpload"),
+        },
         ("PUT", None) => {
             let matches = request.headers.get("if-match");
             let expect = match (request.headers.get("if-none-match"), matches) {
