@@ -42,11 +42,12 @@ fn must_write_around(args: &TierArgs) -> Result<()> {
 pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
     must_write_around(&args.cache)?;
     if args.cache.cache.is_some() && archive_place::is_remote(&args.store) {
-        return Err(Failure::nothing_done(
-            "an archive in an object store does not keep its cache's \
-                                          settings",
-        )
-        .hint("create it without --cache, and give --cache to the commands that read it"));
+        let why =
+            "each machine that reads an archive in an object store has its own cache, or none";
+        return Err(Failure::nothing_done(why).hint(
+            "create it without --cache; then, on each machine, make a folder and give it to the \
+             commands that read: by --cache, ONEFOLD_CACHE or a file for --config",
+        ));
     }
     // What is there already must be refused before its cache is touched.
     if args.cache.cache.is_none() || Archive::exists_at(&args.store) {
@@ -60,7 +61,12 @@ pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
 }
 
 /// Read an archive through its cache, if it has one.
-pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Result<ServedCache> {
+pub fn before(
+    store: &Path,
+    archive: &mut Archive,
+    args: &TierArgs,
+    printer: &Printer,
+) -> Result<ServedCache> {
     must_be_open(args.cache.as_deref(), archive.is_encrypted())?;
     must_write_around(args)?;
     // Nobody is told of the years here: the drive is asked only for what may be written.
@@ -69,6 +75,8 @@ pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Resu
     let mut cache = ServedCache { tier: None, problem: None, life: Arc::new(life) };
     let Some(folder) = &args.cache else { return Ok(cache) };
     let budget = endurance::budget(args, &cache.life.life());
+    // `create` makes the folder of the others.
+    let is_remote = archive_place::is_remote(store);
     let (owner, container_bytes) = (archive.identity().uuid, archive.settings().container_bytes);
     let options = |writes_per_day| TierOptions {
         owner,
@@ -92,6 +100,11 @@ pub fn before(archive: &mut Archive, args: &TierArgs, printer: &Printer) -> Resu
             }
             Err(error) => {
                 printer.warning(&format!("the archive is read without its cache: {error}"));
+                if is_remote && !folder.exists() {
+                    let at = folder.display();
+                    printer
+                        .note(&format!("to have one there, if its device is mounted: mkdir {at}"));
+                }
                 cache.problem = Some(error);
                 slow
             }

@@ -35,7 +35,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
         Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))
     })?;
     let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
-    let cache = archive_cache::before(&mut archive, &args.cache, printer)?;
+    let cache = archive_cache::before(&args.store, &mut archive, &args.cache, printer)?;
     let memory = BrowseMemory {
         metadata_bytes: args.metadata_memory.bytes(),
         content_bytes: args.read_memory.bytes(),

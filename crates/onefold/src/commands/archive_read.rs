@@ -236,7 +236,7 @@ pub fn goes_on(written: std::io::Result<()>) -> Result<bool> {
 pub fn cat(args: &ArchiveCatArgs, printer: &Printer) -> Result<()> {
     let refused = |error| failure(&args.store, error);
     let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
-    let _cache = archive_cache::before(&mut archive, &args.cache, printer)?;
+    let _cache = archive_cache::before(&args.store, &mut archive, &args.cache, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let entry = version.find(&stored_path(args.path.as_bytes())).map_err(refused)?;
     if !entry.kind.has_content() {

@@ -23,7 +23,7 @@ use crate::table::plural;
 pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
     let refused = |error| failure(&args.store, error);
     let mut archive = open(&args.store, &args.key, LockKind::Read, printer)?;
-    let _cache = archive_cache::before(&mut archive, &args.cache, printer)?;
+    let _cache = archive_cache::before(&args.store, &mut archive, &args.cache, printer)?;
     let version = archive.version(args.which.version).map_err(refused)?;
     let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| stored_path(path.as_bytes())).collect();
     let options = RestoreOptions {

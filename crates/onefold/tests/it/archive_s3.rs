@@ -61,11 +61,6 @@ fn an_archive_in_a_bucket_is_one_like_any_other() {
     ok(&sandbox, &server, &["archive", "restore", STORE, "--target", "out"]);
     assert!(fs::read(sandbox.path("out/data/one")).unwrap() == noise(1, 3_000_000));
     assert!(sandbox.path("out/data/sub/empty").is_dir());
-    // With copies of what is read on a device of this machine.
-    let cached = ["archive", "cat", STORE, "data/one", "--cache", "fast", "--cache-size", "64M"];
-    for _ in 0..2 {
-        assert!(ok(&sandbox, &server, &cached).out == noise(1, 3_000_000));
-    }
     ok(&sandbox, &server, &["archive", "remove", STORE, "1"]);
     ok(&sandbox, &server, &["archive", "prune", STORE, "--keep-last", "1", "--max-unused", "0"]);
     let verified = ok(&sandbox, &server, &["archive", "verify", STORE, "--json"]).json();
@@ -114,7 +109,8 @@ fn what_cannot_be_is_one_clear_error() {
     said(&["archive", "list", "s3://other/store"], 1, "there is no bucket 'other'");
     said(&["archive", "list", "s3://"], 2, "expected s3://BUCKET or s3://BUCKET/FOLDER");
     let create = ["archive", "create", STORE];
-    said(&[&create[..], &["--cache", "fast"]].concat(), 2, "give --cache to the commands");
+    said(&[&create[..], &["--cache", "fast"]].concat(), 2, "each machine that reads");
+    said(&[&create[..], &["--cache", "fast"]].concat(), 2, "by --cache, ONEFOLD_CACHE");
     said(&[&create[..], &["--group", "users"]].concat(), 2, "an object store knows no groups");
     ok(&sandbox, &server, &create);
     said(&create, 2, "it already holds 'archive.");
@@ -142,6 +138,49 @@ fn what_cannot_be_is_one_clear_error() {
     let verify = onefold(&sandbox, &server, &["archive", "verify", STORE]);
     assert_eq!(verify.code, Some(1));
     assert!(verify.text().contains("data/one"), "{}", verify.text());
+}
+
+#[test]
+fn a_warm_cache_before_a_bucket_saves_its_requests_and_its_bytes() {
+    let (sandbox, server) = prepared();
+    ok(&sandbox, &server, &["archive", "create", STORE]);
+    ok(&sandbox, &server, &["archive", "add", STORE, "data"]);
+    let with = |args: &[&str]| {
+        let mut command = command(&sandbox, &server, args);
+        command.env("ONEFOLD_CACHE_SIZE", "64M").env("ONEFOLD_CACHE_POLICY", "lru");
+        run(command.args(["--cache", "fast"]))
+    };
+    let cat = ["archive", "cat", STORE, "data/one"];
+    let restore = ["archive", "restore", STORE, "--target", "out", "--overwrite"];
+    // One that nobody made may be a device that is not mounted.
+    let said = with(&cat);
+    assert!(said.code == Some(0) && said.out == noise(1, 3_000_000), "{}", said.err);
+    assert!(said.err.contains("read without its cache") && said.err.contains("mkdir fast"));
+    assert!(!sandbox.path("fast").exists());
+    fs::create_dir(sandbox.path("fast")).unwrap();
+    let asked = |args: &[&str]| {
+        let before = server.store.log().len();
+        let said = with(args);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(!said.err.contains("warning"), "{}", said.err);
+        let log = server.store.log();
+        let of_containers = log[before..].iter().filter(|line| line.contains(".container"));
+        (of_containers.count(), log.len() - before)
+    };
+    let cold = asked(&restore);
+    // What is read in order is kept the second time, and the rest soon.
+    let warm = (0..6).map(|_| asked(&restore)).find(|warm| warm.0 == 0).unwrap();
+    assert!(cold.0 > 2 && warm.0 == 0 && cold.1 - warm.1 == cold.0, "{cold:?} {warm:?}");
+    assert!(fs::read(sandbox.path("out/data/one")).unwrap() == noise(1, 3_000_000));
+    assert_eq!(asked(&cat).0, 0);
+    let list = ok(&sandbox, &server, &["archive", "list", STORE, "--json", "--cache", "fast"]);
+    let cache = &list.json()["cache"];
+    assert!(cache["hits"].as_u64() > Some(3) && cache["problem"].is_null(), "{cache}");
+    // It is this archive's, and nothing of it is in the bucket.
+    ok(&sandbox, &server, &["archive", "create", "s3://bucket/other"]);
+    let other = ["archive", "cat", "s3://bucket/other", "data/one"];
+    assert!(with(&other).err.contains("it is a cache of something else"));
+    assert!(!server.store.contents().keys().any(|name| name.contains("onefold.toml")));
 }
 
 #[cfg(feature = "mount")]
