@@ -134,6 +134,8 @@ impl Folder for ObjectFolder {
         let mut names = self.shared.names();
         names.doomed.remove(&full);
         let old = names.nodes.insert(full, Held::Kept(Arc::clone(&node)));
+        // The old one may have to be given up, which takes a request.
+        drop(names);
         if let Some(old) = old.as_ref().and_then(Held::node) {
             old.state().name = None;
         }
@@ -179,6 +181,7 @@ impl Folder for ObjectFolder {
             names.doomed.insert(from);
         }
         let old = names.nodes.insert(to, Held::Kept(node));
+        drop(names);
         if let Some(old) = old.as_ref().and_then(Held::node) {
             old.state().name = None;
         }

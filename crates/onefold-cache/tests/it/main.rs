@@ -14,6 +14,7 @@ mod restart;
 mod story;
 mod tier;
 mod tier_edges;
+mod tier_tags;
 mod tier_told;
 mod tier_undone;
 mod twins;
