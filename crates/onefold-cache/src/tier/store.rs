@@ -407,8 +407,11 @@ impl TieredStore {
             // one's, and it is looked at again before anything of it is kept.
             state.invalidate(id, true);
         }
+        // Another reader may have found that out first, and looked at the new one already.
+        let now = state.known.get(&id.get());
+        let is_current = now.is_some_and(|now| now.stamp == known.stamp);
         for &(extent, keep) in &read.keep {
-            if fetched.is_ok() && !is_another {
+            if fetched.is_ok() && is_current {
                 let at = (extent.start - start) as usize;
                 let bytes = &data[at..at + extent.len as usize];
                 state.fetched(&*self.media, extent, keep, bytes);
