@@ -330,31 +330,4 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod tests {
-    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
-
-    use crate::{Pool, PoolSettings};
-
-    #[test]
-    fn what_a_checkpoint_for_want_of_space_did_not_write_out_is_so_by_the_next_one() {
-        let folder = SimFolder::new();
-        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
-        volume.write_at(0, &[7; 4096], false).unwrap();
-        let inner = &pool.inner;
-        let failed = inner.checkpoint_locked(&mut inner.flusher(), &mut |engine, _| {
-            // A container is full once all before it was flushed, and the disk is, too.
-            let open = engine.open.take().unwrap();
-            engine.seal(&open);
-            folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
-            Ok(None)
-        });
-        assert!(failed.unwrap_err().is_no_space());
-        assert_eq!(inner.engine().unsynced.len(), 1, "it is still to be written out");
-        pool.checkpoint().unwrap();
-        assert_eq!(inner.engine().unsynced.len(), 0);
-        drop(volume);
-        pool.close().unwrap();
-        assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
-    }
-}
+mod tests;

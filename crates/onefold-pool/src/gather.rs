@@ -371,6 +371,17 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_to_be_moved_than_was_stored_and_four_times_what_is_alive() {
+        let (_sim, pool, _) = pool();
+        let mut order = Order::default();
+        for (stored, expected) in [(0, 0), (30, 30), (30, 30), (45, 40), (90, 40)] {
+            pool.inner.counters.stored.store(stored, Ordering::Relaxed);
+            let begun = pool.inner.begin_gathering(&mut order, 10 * CHUNK as u64, 1 << 20);
+            assert_eq!((order.credit, begun.is_some()), (expected, expected > 0), "{stored}");
+        }
+    }
+
+    #[test]
     fn a_leaf_is_out_of_order_from_so_many_jumps_on_and_what_is_closed_stays() {
         let least = JUMPS_MAX as u64 + 2;
         assert_eq!((taken(least - 1, false), taken(least, false)), (0, least as usize));

@@ -80,8 +80,10 @@ mod tests {
             (1..200_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place)).collect();
         inner.index.insert_many(&many);
         assert!(inner.index.is_full() && inner.index_filling.containers_left() == 0);
-        assert!(pool.set_index_memory(8 << 20).unwrap());
+        assert!(pool.set_index_memory(256 << 20).unwrap());
         assert!(!inner.index.is_full() && inner.index_filling.containers_left() > 0);
+        assert!(inner.index.asks_former());
         assert!(pool.fill_index(u64::MAX) && inner.index_filling.containers_left() == 0);
+        assert!(!inner.index.asks_former(), "all of its memory is the other one's");
     }
 }

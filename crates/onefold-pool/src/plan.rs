@@ -216,3 +216,6 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

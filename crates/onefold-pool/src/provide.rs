@@ -280,3 +280,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

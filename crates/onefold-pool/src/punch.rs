@@ -309,6 +309,11 @@ mod tests {
         assert!(punched().contains(&1), "nothing is shared there any more");
         assert!(!pool.inner.punch_dead(&mut punching).unwrap(), "it is not tried again");
         folder.clear_faults();
+        let checked = pool.check_beside(&mut |_, _| {
+            assert!(!pool.inner.punch_dead(&mut Punching::default()).unwrap(), "it may be read");
+            true
+        });
+        assert!(checked.unwrap().unwrap().is_sound());
         assert!(pool.inner.punch_dead(&mut Punching::default()).unwrap());
         assert!(punched().iter().any(|&pages| pages > 1), "{:?}", punched());
     }

@@ -370,3 +370,6 @@ fn refuse_other_epoch(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,6 +149,12 @@ impl Space {
         Ok(())
     }
 
+    /// The journal's length once everything accepted is in it, at most.
+    #[cfg(test)]
+    pub const fn journal_used(&self) -> u64 {
+        self.journal_used
+    }
+
     /// Files were cut to their contents.
     pub fn given_back(&mut self) {
         self.journal_reserved = 0;

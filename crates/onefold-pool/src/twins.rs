@@ -399,7 +399,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
+    use onefold_block::{BlockDevice, ByteSize, FaultKind, Folder, OpKind, SimFolder, SplitMix64};
     use onefold_content::FingerprintKind;
 
     use super::*;
@@ -513,5 +513,58 @@ mod tests {
             work.push(pool.inner.share_twins(&mut twins).unwrap());
         }
         assert_eq!(work, [LEAF_BYTES, LEAF_BYTES / IN_MEMORY_SHARE]);
+    }
+
+    /// A pool with a chunk in one container and so many others in the next, and twins of which the
+    /// first stays, as if all were alike.
+    fn alike(others: u64) -> (SimFolder, Pool, Twins) {
+        let (sim, first, _) = pool(FingerprintKind::Blake3, 1);
+        let volume = first.volume("main").unwrap();
+        for n in 1..=others {
+            volume.write_at(n * CHUNK as u64, &SplitMix64::new(n).bytes(CHUNK), false).unwrap();
+        }
+        drop(volume);
+        first.close().unwrap();
+        let pool = Pool::open(&sim, &options()).unwrap();
+        let (number, mut entries) = (pool.inner.all_volumes()[0].number, Vec::new());
+        pool.inner.map.entries(number, Lba::new(0), 1 + others, &mut entries).unwrap();
+        let records: Vec<Pba> = entries.iter().filter_map(|entry| entry.pba()).collect();
+        let mut twins = Twins::default();
+        for (n, &second) in (0..).zip(&records[1..]) {
+            assert_ne!(second.container, records[0].container);
+            let places = [Place::new(second.container, n), Place::new(records[0].container, 0)];
+            let (first, hash) = (records[0], u64::from(n) + 1);
+            twins.insert(second, Twin { first, hash, places, shared: false, kept: false });
+        }
+        twins.begin_walk(&pool.inner.engine().table, pool.inner.lineage_changes());
+        (sim, pool, twins)
+    }
+
+    #[test]
+    fn what_finds_no_space_is_turned_after_a_checkpoint_and_the_index_leads_to_what_stays() {
+        let (sim, pool, mut twins) = alike(9);
+        let id = *twins.watched.keys().next().unwrap();
+        let live = || pool.inner.engine().table.get(id).unwrap().live_max;
+        let [second, first] = twins.of.values().next().unwrap().places.map(Option::unwrap);
+        let hash = twins.of.values().next().unwrap().hash;
+        pool.inner.index.insert_many(&[(hash, second)]);
+        let knows = |place: Place| {
+            let mut found = Vec::new();
+            pool.inner.index.lookup_many(&[hash], &mut found);
+            found[0].iter().any(|candidate| candidate == place)
+        };
+        let (before, checkpoints) = (live(), pool.activity().checkpoints);
+        sim.fail_once(&[OpKind::Reserve], 1, FaultKind::Enospc);
+        while !twins.is_empty() {
+            pool.inner.share_twins(&mut twins).unwrap();
+        }
+        assert_eq!(pool.activity().checkpoints - checkpoints, 1, "there was no space");
+        assert_eq!((pool.status().unwrap().deduplication.found, before - live()), (9, 9));
+        assert!(knows(first) && !knows(second));
+        let volume = pool.volume("main").unwrap();
+        let mut read = vec![0; 10 * CHUNK];
+        volume.read_at(0, &mut read).unwrap();
+        let expected = SplitMix64::new(0).bytes(CHUNK / 16);
+        assert!(read.chunks(CHUNK).all(|chunk| chunk.starts_with(&expected)));
     }
 }

@@ -51,18 +51,19 @@ impl Inner {
             match self.place_of(self.newest(), place, wanted, scratch) {
                 Outcome::Stale => self.index.remove(hash, place),
                 Outcome::Other => count(&self.counters.false_candidates, 1),
-                Outcome::Same(pba) if self.settings.fingerprint.is_strong() => {
-                    self.was_found(pba.container, place, scratch);
-                    return Some(Verified { pba, hash, place });
-                }
-                Outcome::Same(pba) => match self.holds(pba, wanted.chunk, scratch) {
-                    Some(true) => {
-                        self.was_found(pba.container, place, scratch);
-                        return Some(Verified { pba, hash, place });
+                Outcome::Same(pba) => {
+                    let strong = self.settings.fingerprint.is_strong();
+                    let same =
+                        if strong { Some(true) } else { self.holds(pba, wanted.chunk, scratch) };
+                    match same {
+                        Some(true) => {
+                            self.was_found(pba.container, place, scratch);
+                            return Some(Verified { pba, hash, place });
+                        }
+                        Some(false) => count(&self.counters.collisions, 1),
+                        None => {}
                     }
-                    Some(false) => count(&self.counters.collisions, 1),
-                    None => {}
-                },
+                }
             }
         }
         None

@@ -238,6 +238,12 @@ impl FingerprintIndex {
         self.full.load(Ordering::Relaxed)
     }
 
+    /// Whether a former table is asked, too.
+    #[cfg(test)]
+    pub fn asks_former(&self) -> bool {
+        self.tables().former.is_some()
+    }
+
     /// Whether another hook might push one out.
     pub fn is_full_of_hooks(&self) -> bool {
         self.full_of_hooks.load(Ordering::Relaxed)

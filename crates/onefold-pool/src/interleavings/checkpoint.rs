@@ -35,6 +35,11 @@ fn who_writes_reads_or_trims_ends_while_a_checkpoint_waits_for_the_media() {
                 !written.load(Ordering::SeqCst)
             };
             let ran = run(Switches { to_second, back: None }, checkpoint, other);
+            {
+                let engine = stage.pool.inner.engine();
+                let (used, waiting) = (engine.space.journal_used(), engine.entries.len_bytes());
+                assert!(used > waiting as u64, "{operation:?}: what waits has its place");
+            }
             let Some(point) = ran.points.get(to_second - 1) else { break };
             if is_of_checkpoint(point) {
                 assert!(ran.second, "{operation:?} waited for a checkpoint that was {point}");

@@ -132,9 +132,21 @@ fn each_former_entry_is_heard_of_once_also_where_damage_may_be() {
     heard.clear();
     let mut on_old = |old| heard.push(old);
     map.fill_over_damage(VOLUME, Lba::new(LEAF), BLOCKS - LEAF, zero, &mut on_old).unwrap();
-    let stored_before: Vec<MapEntry> = heard.into_iter().filter(|old| *old == stored(2)).collect();
-    assert_eq!(stored_before, [stored(2)]);
+    heard.retain(|old| *old == stored(2));
+    assert_eq!(heard, [stored(2)]);
     let expected = |block: u64| if block < LEAF - 3 { MapEntry::Hole } else { zero };
+    assert!(read(&map, BLOCKS).into_iter().eq((0..BLOCKS).map(expected)));
+    // A part of what has no page.
+    let (hole, first) = (MapEntry::Hole, 2 * LEAF + 3);
+    heard.clear();
+    let mut on_old = |old| heard.push(old);
+    map.fill_over_damage(VOLUME, Lba::new(first), 5, hole, &mut on_old).unwrap();
+    assert_eq!(heard, [zero; 5]);
+    // And of what has one.
+    map.fill_over_damage(VOLUME, Lba::new(LEAF + 1), 2, hole, &mut |_| {}).unwrap();
+    let cleared = [LEAF + 1, LEAF + 2].into_iter().chain(first..first + 5);
+    let cleared: Vec<u64> = cleared.collect();
+    let expected = |block| if cleared.contains(&block) { hole } else { expected(block) };
     assert!(read(&map, BLOCKS).into_iter().eq((0..BLOCKS).map(expected)));
 }
 

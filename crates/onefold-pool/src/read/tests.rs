@@ -1,9 +1,10 @@
 //! Tests: what is looked for again, and what is told of what was read.
 //! Room: onefold-pool.
 
-use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+use onefold_block::{BlockDevice as _, ByteSize, ContainerId, SimFolder};
 
 use super::*;
+use crate::pba::{Location, UNIT_BYTES};
 use crate::volume::Volume;
 use crate::{OpenOptions, Pool, PoolSettings};
 
@@ -59,4 +60,17 @@ fn what_was_read_is_told_with_the_entries_it_was_read_under_and_counted() {
     volume.read_at(8192, &mut out).unwrap();
     let after = pool.activity();
     assert_eq!((after.cache_hits - before.cache_hits, after.read - before.read), (2, 3));
+}
+
+#[test]
+fn chunks_are_read_together_up_to_a_gap_and_in_the_order_of_their_container() {
+    let wanted = |container: u32, unit: usize| {
+        let location = Location::new(unit, 1);
+        Wanted { pba: Pba { container: ContainerId::new(container), location }, number: 0 }
+    };
+    let far = 1 + GAP_BYTES_MAX / UNIT_BYTES;
+    let run = |second| run_len(&[wanted(1, 1000), second]);
+    assert_eq!((run(wanted(1, 1000 + far)), run(wanted(1, 1001 + far))), (2, 1));
+    assert_eq!((run(wanted(1, 1001)), run(wanted(1, 1000)), run(wanted(1, 999))), (2, 1, 1));
+    assert_eq!(run(wanted(2, 1001)), 1);
 }

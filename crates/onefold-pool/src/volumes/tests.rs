@@ -156,6 +156,9 @@ fn a_shrink_says_how_many_blocks_it_would_lose() {
         other => panic!("{other:?}"),
     };
     assert_eq!((lost(300), lost(511)), (212, 1));
+    // As long as a map of one page can be.
+    pool.resize_volume("main", ByteSize(512 * CHUNK - 1), true).unwrap();
+    pool.resize_volume("main", ByteSize(512 * CHUNK), false).unwrap();
     // Of the second leaf, one block.
     pool.resize_volume("main", ByteSize(1500 * CHUNK), false).unwrap();
     volume.write_at(600 * CHUNK, &[7; 4096], false).unwrap();
@@ -233,4 +236,10 @@ fn what_was_on_its_way_to_a_larger_volume_than_it_is_after_a_rollback_is_refused
     assert!(pool.inner.map.blocks_max(number).is_err(), "its map is gone, too");
     pool.close().unwrap();
     assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
+
+#[test]
+fn a_name_has_255_bytes_at_most() {
+    assert!(check_volume_name(&"a".repeat(255)).is_ok());
+    assert!(check_volume_name(&"a".repeat(256)).is_err());
 }

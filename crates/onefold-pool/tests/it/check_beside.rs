@@ -66,6 +66,15 @@ fn damage_is_named_in_the_same_words() {
     assert_eq!(said(&beside), said(&after));
 }
 
+#[test]
+fn a_map_that_is_none_is_named_and_nothing_of_it_is_read() {
+    let (folder, pool, _volume) = used_pool();
+    folder.flip_bit("map", 20, 1).unwrap();
+    let report = pool.check_beside(&mut |_, _| true).unwrap().unwrap();
+    let problems: Vec<&str> = report.findings.iter().map(|found| &*found.problem).collect();
+    assert!(matches!(problems[..], [problem] if problem.contains("map")), "{problems:?}");
+}
+
 /// Everything that gives containers and map pages back, or changes what they hold.
 fn turn_over(pool: &Pool, volume: &Volume, round: u64) {
     for block in 0..BLOCKS {

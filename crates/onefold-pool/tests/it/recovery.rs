@@ -47,8 +47,40 @@ fn what_the_journal_tells_to_be_sealed_and_durable_is_not_written_again() {
     let pool = Pool::open(&disk, &options()).unwrap();
     let again = written(&disk);
     assert_eq!(again.len(), 1, "only the one that was being filled: {again:?}");
-    assert_filled(&pool.volume("main").unwrap());
+    let volume = pool.volume("main").unwrap();
+    assert_filled(&volume);
+    // The index learns what only the journal told of.
+    for n in [0, BLOCKS / 2, BLOCKS - 1] {
+        volume.write_at((BLOCKS + n) * 4096, &content(n, 4096), false).unwrap();
+    }
+    assert_eq!(pool.activity().duplicate, 3);
+    drop(volume);
     pool.close().unwrap();
+    assert_sound(&disk, "after recovery");
+}
+
+#[test]
+fn what_was_made_ahead_or_never_got_a_header_goes_whatever_its_file_has() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(64 << 20)).unwrap();
+    let list = |folder: &SimFolder| folder.subfolder("containers").unwrap().list().unwrap();
+    let mut block = 0;
+    while list(&folder).len() < 2 {
+        volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+        block += 1;
+    }
+    pool.checkpoint().unwrap();
+    let disk = folder.after_crash(1, CrashMode::KeepEverything);
+    let containers = disk.subfolder("containers").unwrap();
+    let ahead = list(&disk).into_iter().max().unwrap();
+    containers.open(&ahead).unwrap().write(0, &[0xA5; 100]).unwrap();
+    let digits = ahead.len() - ".container".len();
+    let stray = format!("{:0digits$}.container", 77);
+    containers.create(&stray).unwrap().set_len(100_000).unwrap();
+    let pool = Pool::open(&disk, &options()).unwrap();
+    let left = list(&disk);
+    assert!(!left.contains(&ahead) && !left.contains(&stray), "{left:?}");
+    drop(pool);
     assert_sound(&disk, "after recovery");
 }
 

@@ -1,0 +1,56 @@
+//! Tests: what stays of a checkpoint that could not be written.
+//! Room: onefold-pool.
+
+use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
+
+use crate::{Pool, PoolSettings};
+
+#[test]
+fn what_is_dead_goes_with_the_checkpoint_after_one_that_found_no_space() {
+    let folder = SimFolder::new();
+    let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+    let pool = crate::empty_pool::new(&folder, &settings);
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    let bytes = SplitMix64::new(1).bytes(1 << 20);
+    volume.write_at(0, &bytes, false).unwrap();
+    pool.checkpoint().unwrap();
+    let stored = || pool.inner.store.list().unwrap().len();
+    let before = stored();
+    volume.trim(0, 1 << 20, false).unwrap();
+    volume.flush().unwrap();
+    // How many containers are dead, and how many are about to go.
+    let dead = || {
+        let engine = pool.inner.engine();
+        (engine.table.dead(), engine.leaving)
+    };
+    let (count, _) = dead();
+    assert!(count >= 3, "{count}");
+    folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+    assert!(pool.checkpoint().unwrap_err().is_no_space());
+    assert_eq!((dead(), stored()), ((count, 0), before));
+    pool.checkpoint().unwrap();
+    assert_eq!((dead(), stored()), ((0, 0), before - count as usize));
+}
+
+#[test]
+fn what_a_checkpoint_for_want_of_space_did_not_write_out_is_so_by_the_next_one() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &[7; 4096], false).unwrap();
+    let inner = &pool.inner;
+    let failed = inner.checkpoint_locked(&mut inner.flusher(), &mut |engine, _| {
+        // A container is full once all before it was flushed, and the disk is, too.
+        let open = engine.open.take().unwrap();
+        engine.seal(&open);
+        folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+        Ok(None)
+    });
+    assert!(failed.unwrap_err().is_no_space());
+    assert_eq!(inner.engine().unsynced.len(), 1, "it is still to be written out");
+    pool.checkpoint().unwrap();
+    assert_eq!(inner.engine().unsynced.len(), 0);
+    drop(volume);
+    pool.close().unwrap();
+    assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
