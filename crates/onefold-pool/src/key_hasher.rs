@@ -28,3 +28,34 @@ impl Hasher for KeyHasher {
         self.0 = mixed ^ (mixed >> 32);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::Hash;
+
+    use super::*;
+
+    /// In how many of 1,024 buckets so many keys are, by the lowest bits.
+    fn buckets<K: Hash>(keys: impl Iterator<Item = K>) -> usize {
+        let bucket = |key: K| {
+            let mut hasher = KeyHasher::default();
+            key.hash(&mut hasher);
+            hasher.finish() % 1024
+        };
+        keys.map(bucket).collect::<HashSet<u64>>().len()
+    }
+
+    #[test]
+    fn keys_of_each_kind_are_spread_over_many_buckets() {
+        // By chance it would be 647.
+        for spread in [
+            buckets(0..1024_u32),
+            buckets((0..1024_u64).map(|n| n << 20)),
+            buckets((0..1024_u32).map(|n| (n, 7_u8, 3_u64))),
+            buckets((0..1024_u64).map(|n| (7_u32, (n % 3) as u8, n))),
+        ] {
+            assert!(spread > 400, "{spread}");
+        }
+    }
+}

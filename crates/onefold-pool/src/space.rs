@@ -149,6 +149,12 @@ impl Space {
         Ok(())
     }
 
+    /// What notes of volumes take in a checkpoint, at most.
+    #[cfg(test)]
+    pub const fn notes(&self) -> u64 {
+        self.note_bytes
+    }
+
     /// The journal's length once everything accepted is in it, at most.
     #[cfg(test)]
     pub const fn journal_used(&self) -> u64 {

@@ -381,7 +381,9 @@ fn filters_are_made_anew_after_a_change_and_only_then() {
 /// As after opening a pool that has more than the index has room for.
 #[test]
 fn a_full_index_has_the_hooks_of_runs_and_writers_ask_the_runs_for_others() {
-    let (_folder, pool) = pool(300);
+    let folder = stored(&[100; 3]);
+    let pool = open(&folder, SMALL);
+    all_meet(&pool);
     let inner = &pool.inner;
     inner.begin_filters_anew(&mut sync::lock(&inner.deduplication));
     inner.ask_runs.replace(Lookup::default());
@@ -390,7 +392,8 @@ fn a_full_index_has_the_hooks_of_runs_and_writers_ask_the_runs_for_others() {
         (1..150_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15), place)).collect();
     inner.index.insert_many(&others);
     assert!(inner.index.is_full());
-    assert!(pool.fill_index(u64::MAX));
+    // No more is read than the hooks, and these once.
+    assert!(pool.fill_index(2 * 4096));
     let mut pairs = Vec::new();
     let mut visit = |some: &[Pair]| pairs.extend_from_slice(some);
     inner.hooks_of_runs(&mut sync::lock(&inner.deduplication), &mut visit).unwrap();
@@ -410,4 +413,15 @@ fn nothing_is_deduplicated_in_a_pool_that_takes_no_changes() {
     pool.inner.poison.set("a test".to_owned()).unwrap();
     let refused = pool.deduplicate(u64::MAX, Thoroughness::Whole);
     assert!(matches!(refused, Err(PoolError::Poisoned(_))), "{refused:?}");
+}
+
+#[test]
+fn containers_that_an_index_has_not_come_to_are_counted() {
+    let folder = stored(&[5; 4]);
+    let pool = open(&folder, SMALL);
+    let left = || pool.inner.index_filling.containers_left();
+    for expected in (0..4).rev() {
+        pool.fill_index(1);
+        assert_eq!(left(), expected);
+    }
 }

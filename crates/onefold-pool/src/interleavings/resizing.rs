@@ -95,3 +95,36 @@ fn nothing_that_was_written_while_a_volume_became_shorter_comes_back_when_it_gro
     }
     assert!(written > 0 && refused > 0, "{written} {refused}");
 }
+
+/// A shrink that would lose what is stored beside a write past the new end, at each point of it.
+/// How often each was done.
+fn shrink_beside_a_write(stored: bool) -> [usize; 3] {
+    let mut done = [0; 3];
+    for to_second in 1.. {
+        let (_sim, pool, volume) = stage();
+        if stored {
+            volume.write_at(15 * CHUNK, &[5; CHUNK as usize], false).unwrap();
+        }
+        let shrink = || pool.resize_volume("main", ByteSize(10 * CHUNK), false);
+        let write = || volume.write_at(14 * CHUNK, &[6; CHUNK as usize], false);
+        let ran = run(Switches { to_second, back: None }, shrink, write);
+        let (shrunk, written) = (ran.first.is_ok(), ran.second.is_ok());
+        let at = ran.points.get(to_second - 1);
+        assert!(!(shrunk && written) || to_second > ran.points.len(), "{at:?}: one was lost");
+        if to_second > ran.points.len() {
+            return done;
+        }
+        for (count, was) in done.iter_mut().zip([shrunk, written, true]) {
+            *count += usize::from(was);
+        }
+    }
+    unreachable!("it ends")
+}
+
+#[test]
+fn nothing_that_was_written_is_lost_by_a_shrink_that_may_lose_nothing() {
+    let [shrunk, written, all] = shrink_beside_a_write(false);
+    assert!(shrunk > 0 && written > 0 && shrunk + written <= all, "{shrunk} {written} {all}");
+    let [shrunk, written, all] = shrink_beside_a_write(true);
+    assert_eq!((shrunk, written), (0, all), "who is refused keeps no writer from anything");
+}

@@ -279,3 +279,33 @@ fn trees_are_alike_as_far_as_they_have_the_same_pages() {
     }
     assert!(seen.iter().all(|&seen| seen > 10), "{seen:?}");
 }
+
+#[test]
+fn what_a_snapshot_has_no_longer_at_the_same_place_a_tree_has_to_itself() {
+    let mut parted = 0;
+    for seed in 0..6 {
+        let stage = Stage::new(seed);
+        let all = stage.references();
+        let from = |tree: u32| stage.made.iter().find(|made| made.number == tree).unwrap().from;
+        let parent = from(1);
+        let older = from(parent);
+        // The first two leaves were left by the snapshot, and are those of the one before it.
+        let [before, shared] = [older, parent].map(|of| stage.birth_of(of));
+        stage.map.set_left_to(1, 2 * LEAF, before).unwrap();
+        for leaf in LEAVES.into_iter().filter(|leaf| leaf % 256 < 2) {
+            let lba = Lba::new(leaf * LEAF + 500);
+            stage.map.set(parent, lba, &[MapEntry::Lost], &mut Nobody).unwrap();
+        }
+        stage.map.part(1, parent, older).unwrap();
+        for leaf in LEAVES {
+            // Leaves that were left are compared with those of the older one.
+            let changed = [256, 257].contains(&leaf);
+            let since = if leaf < 2 { before } else { shared };
+            let was_own = all[&(1, 0, leaf)].place().unwrap().birth > since;
+            let own = stage.map.not_own_run(1, Lba::new(leaf * LEAF), 1).unwrap() == 0;
+            assert_eq!(own, was_own || changed, "seed {seed}, leaf {leaf}");
+            parted += u32::from(changed && !was_own);
+        }
+    }
+    assert!(parted > 3, "{parted}");
+}

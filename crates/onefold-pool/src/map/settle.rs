@@ -257,3 +257,48 @@ impl Map {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{Folder as _, SimFolder};
+
+    use super::super::page::{Place, uniform_page};
+    use super::*;
+    use crate::pba::RAW_HOLE;
+
+    fn write(map: &Map, level: u8, page: &Page, beside: Option<PageRef>) -> PageRef {
+        let place = Place { slot: 9, birth: 2 };
+        let missing = Missing { key: PageKey { volume: 1, level, index: 0 }, place, check: 0 };
+        let next_to = (beside.map(|_| page), beside.unwrap_or(LOST));
+        map.write_mended(page, (&missing, 3), next_to).unwrap()
+    }
+
+    #[test]
+    fn a_mended_page_is_that_beside_if_nothing_is_lost_and_none_only_if_all_is() {
+        let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
+        for level in [0, 1] {
+            let parts = [ENTRIES_PER_PAGE, REFERENCES_PER_PAGE][usize::from(level)];
+            let lost: [&[usize]; 5] = [&[], &[0], &[parts - 1], &[0, 7], &[5]];
+            for lost in lost {
+                let mut page = uniform_page(level, RAW_HOLE);
+                page[2] = 3 << 40;
+                for &part in lost {
+                    match level {
+                        0 => page[part] = RAW_LOST,
+                        _ => set_reference(&mut page, part, LOST),
+                    }
+                }
+                let alone = write(&map, level, &page, None);
+                let PageRef::Stored { place, check } = alone else { panic!("{lost:?}") };
+                assert!(*map.read_slot(place, check).unwrap() == *page && place.birth == 2);
+                let again = write(&map, level, &page, Some(alone));
+                assert_eq!(again == alone, lost.is_empty(), "{lost:?} of level {level}");
+            }
+            assert_eq!(write(&map, level, &uniform_page(level, RAW_LOST), None), LOST);
+        }
+        // Every second block, which as references would say that all is lost.
+        let mut page = uniform_page(0, RAW_HOLE);
+        page.iter_mut().step_by(2).for_each(|word| *word = RAW_LOST);
+        assert!(matches!(write(&map, 0, &page, None), PageRef::Stored { .. }));
+    }
+}

@@ -159,9 +159,8 @@ impl Slots {
 
     /// One past the last slot in use.
     pub fn end(&self) -> u32 {
-        let last = self.used.iter().rposition(|&bits| bits != 0).unwrap_or(0);
-        let bits = self.used.get(last).copied().unwrap_or(0);
-        last as u32 * 64 + (64 - bits.leading_zeros())
+        let Some(last) = self.used.iter().rposition(|&bits| bits != 0) else { return 0 };
+        last as u32 * 64 + (64 - self.used[last].leading_zeros())
     }
 
     /// The file was cut after the last slot in use.

@@ -20,3 +20,10 @@ fn a_journal_knows_as_many_containers_as_can_be_made_in_its_epoch_and_no_more() 
     let PoolError::Corrupt { what, offset, .. } = refused else { panic!("{refused}") };
     assert_eq!((what.as_str(), offset), ("journal", 0));
 }
+
+#[test]
+fn what_a_journal_has_when_a_pool_is_opened_counts_as_used() {
+    let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+    let (used, len) = (pool.inner.engine().space.journal_used(), pool.inner.files.journal.len());
+    assert_eq!(used, len.unwrap());
+}

@@ -315,3 +315,32 @@ impl Pass<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, SimFolder};
+
+    use super::*;
+    use crate::PoolSettings;
+    use crate::commit::Tally;
+
+    #[test]
+    fn of_what_was_lost_that_is_still_lost_that_is_so_in_the_map() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(2000 * 4096)).unwrap();
+        let (map, number) = (&pool.inner.map, volume.state.number);
+        for block in [5, 8, 1030] {
+            map.set(number, Lba::new(block), &[MapEntry::Lost], &mut Tally::default()).unwrap();
+        }
+        // A leaf as a whole, and holes as a whole behind the next.
+        map.fill(number, Lba::new(512), 512, MapEntry::Lost, usize::MAX, &mut Tally::default())
+            .unwrap();
+        let still = |ranges: &[(u64, u64)]| {
+            let lost = ByVolume::from([(number, Ranges(ranges.to_vec()))]);
+            still_lost(&pool.inner, &lost).unwrap().remove(&number).map(|left| left.0)
+        };
+        assert_eq!(still(&[(3, 4), (510, 1490)]), Some(vec![(5, 1), (512, 512), (1030, 1)]));
+        assert_eq!(still(&[(0, 2000)]), Some(vec![(5, 1), (8, 1), (512, 512), (1030, 1)]));
+        assert_eq!(still(&[(6, 2), (1031, 5), (1540, 460)]), None);
+    }
+}

@@ -35,7 +35,18 @@ fn repaired(
     pool.close().unwrap();
     damage(&folder);
     let fresh = PoolIdentity { uuid: [8; 16], key: [9; 32] };
-    let repair = Pool::repair_in(Arc::new(folder.clone()), fresh, &mut |_, _| {}).unwrap();
+    let mut heard = Vec::new();
+    let mut progress = |done, of| heard.push((done, of));
+    let repair = Pool::repair_in(Arc::new(folder.clone()), fresh, &mut progress).unwrap();
+    let containers = folder.existing_subfolder("containers").unwrap().list().unwrap().len() as u64;
+    assert!(
+        heard
+            .into_iter()
+            .rev()
+            .take(containers as usize)
+            .rev()
+            .eq((0..containers).map(|n| (n, containers)))
+    );
     let report = repair.apply().unwrap();
     assert_sound(&folder, "after the repair");
     let pool = Pool::open(&folder, &options()).unwrap();

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use onefold_block::{BlockDevice as _, ByteSize, CrashMode, Folder as _, OpKind, SimFolder};
 use onefold_pool::format::frame;
 use onefold_pool::format::superblock::{SEALED_IN_JOURNAL, Superblock};
-use onefold_pool::{Pool, Volume};
+use onefold_pool::{Pool, RescuePoint, Volume};
 
+use crate::rescue::rescue;
 use crate::support::{assert_sound, content, new_pool, options, small};
 
 /// Blocks of a volume that fill some thirty containers.
@@ -71,8 +72,12 @@ fn what_was_made_ahead_or_never_got_a_header_goes_whatever_its_file_has() {
     }
     pool.checkpoint().unwrap();
     let disk = folder.after_crash(1, CrashMode::KeepEverything);
-    let containers = disk.subfolder("containers").unwrap();
     let ahead = list(&disk).into_iter().max().unwrap();
+    let without = folder.after_crash(1, CrashMode::KeepEverything);
+    without.subfolder("containers").unwrap().remove(&ahead).unwrap();
+    let (_, report) = rescue(&without, RescuePoint::Newest).unwrap();
+    assert_eq!(report.missing.len(), 0, "nothing was in it: {report:?}");
+    let containers = disk.subfolder("containers").unwrap();
     containers.open(&ahead).unwrap().write(0, &[0xA5; 100]).unwrap();
     let digits = ahead.len() - ".container".len();
     let stray = format!("{:0digits$}.container", 77);

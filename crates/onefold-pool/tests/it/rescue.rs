@@ -68,7 +68,7 @@ fn worked(seed: u64, steps: usize) -> (SimFolder, History) {
 }
 
 /// Rescue, and see that nothing is changed by it.
-fn rescue(folder: &SimFolder, point: RescuePoint) -> Result<(Pool, RescueReport), PoolError> {
+pub fn rescue(folder: &SimFolder, point: RescuePoint) -> Result<(Pool, RescueReport), PoolError> {
     let before = folder.op_count();
     let rescued = Pool::rescue(folder, options().budgets, point);
     assert_eq!(folder.op_count(), before, "a rescue changes nothing");
