@@ -112,3 +112,56 @@ impl Inner {
         (offset.div_ceil(chunk), last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
+
+    use crate::{Budgets, OpenOptions, Pool, PoolSettings};
+
+    /// Blocks under a leaf of the maps.
+    const LEAF: u64 = 512;
+    const LEAVES: u64 = 200;
+
+    /// A volume with a block in each of so many leaves, more than may be changed in memory.
+    fn wide() -> (SimFolder, Pool) {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(LEAVES * LEAF * 4096)).unwrap();
+        for leaf in 0..LEAVES {
+            volume.write_at(leaf * LEAF * 4096, &[7; 4096], false).unwrap();
+        }
+        drop(volume);
+        (folder, pool)
+    }
+
+    fn reopened(folder: &SimFolder, pool: Pool) -> Pool {
+        pool.close().unwrap();
+        let budgets = Budgets { map_bytes: 1 << 20, ..OpenOptions::default().budgets };
+        Pool::open(folder, &OpenOptions { read_only: false, budgets }).unwrap()
+    }
+
+    #[test]
+    fn a_trim_of_more_than_may_change_in_memory_makes_checkpoints() {
+        let (folder, pool) = wide();
+        let pool = reopened(&folder, pool);
+        let before = pool.activity().checkpoints;
+        pool.volume("main").unwrap().trim(0, LEAVES * LEAF * 4096, false).unwrap();
+        assert!(pool.activity().checkpoints > before);
+    }
+
+    #[test]
+    fn a_deletion_that_finds_no_space_goes_on_after_a_checkpoint() {
+        let (folder, pool) = wide();
+        pool.snapshot("main@one", 0, false).unwrap();
+        pool.volume("main").unwrap().write_at(0, &[8; 4096], false).unwrap();
+        pool.delete_snapshot("main@one").unwrap();
+        let pool = reopened(&folder, pool);
+        let before = pool.activity().checkpoints;
+        folder.fail_once(&[OpKind::Reserve], 1, FaultKind::Enospc);
+        assert!(pool.give_up_deleted(u64::MAX).unwrap() || pool.give_up_deleted(1).unwrap());
+        // One for the space, and one without the snapshot.
+        assert_eq!(pool.activity().checkpoints - before, 2);
+        assert_eq!(pool.inner.all_volumes().len(), 1);
+    }
+}

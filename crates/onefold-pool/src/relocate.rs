@@ -178,11 +178,11 @@ impl Inner {
             volume: volume.number,
             lba: Lba::new(references[draft.chunk].lba),
         };
-        let (mut sealed, mut places) = (Vec::new(), Vec::with_capacity(drafts.len()));
+        let mut sealed = Vec::new();
         let mut drafts = drafts.iter().peekable();
         while drafts.peek().is_some() {
             let container = self.moving_container(engine)?;
-            places.clear();
+            let mut places = Vec::with_capacity(drafts.len());
             container.append(bytes, &mut drafts, owner, |draft, ordinal, pba| {
                 let place = Place::new(pba.container, ordinal);
                 places.extend(place.map(|place| (draft.fingerprint.prefix64(), place)));

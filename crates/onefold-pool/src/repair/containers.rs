@@ -58,7 +58,6 @@ impl Examined {
     /// Its bytes if it is written with the good records alone.
     pub fn sealed(mut self, id: ContainerId, uuid: &[u8; 16], epoch: u64) -> Vec<u8> {
         let end = records_end(&self.entries);
-        self.bytes.truncate(end);
         self.bytes.resize(end, 0);
         let header = container::encode_header(id, uuid, self.epoch.unwrap_or(epoch));
         self.bytes[..HEADER_BYTES].copy_from_slice(&header);

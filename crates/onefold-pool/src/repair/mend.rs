@@ -325,6 +325,12 @@ mod tests {
     use crate::commit::Tally;
 
     #[test]
+    fn only_that_a_tree_is_gone_is_no_error() {
+        assert!(unless_gone(Err(PoolError::VolumeDeleted)).is_ok());
+        assert!(matches!(unless_gone(Err(PoolError::ReadOnly)), Err(PoolError::ReadOnly)));
+    }
+
+    #[test]
     fn of_what_was_lost_that_is_still_lost_that_is_so_in_the_map() {
         let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(2000 * 4096)).unwrap();

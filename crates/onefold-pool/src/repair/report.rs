@@ -116,3 +116,23 @@ impl Ranges {
 
 /// Ranges by the number of a volume or snapshot.
 pub(crate) type ByVolume = BTreeMap<u32, Ranges>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_in_any_order_and_told_twice_are_ranges_apart() {
+        assert_eq!(Ranges::of(vec![9, 3, 4, 3, 7, 4]).0, [(3, 2), (7, 1), (9, 1)]);
+    }
+
+    #[test]
+    fn ten_thousand_ranges_are_named_and_all_are_counted() {
+        let mut blocks = Blocks::default();
+        for _ in 0..2 {
+            blocks.add("main", &Ranges((0..6_000).map(|n| (3 * n, 2)).collect()));
+        }
+        let (named, told) = (blocks.ranges.len(), (blocks.ranges_total, blocks.total));
+        assert_eq!((named, told), (10_000, (12_000, 24_000)));
+    }
+}
