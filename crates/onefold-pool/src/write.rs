@@ -277,7 +277,10 @@ fn pieces(offset: u64, data: &[u8], chunk_bytes: usize) -> impl Iterator<Item = 
 
 #[cfg(test)]
 mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
+
     use super::*;
+    use crate::PoolSettings;
 
     #[test]
     fn ranges_are_cut_at_chunk_boundaries_and_nowhere_else() {
@@ -287,5 +290,29 @@ mod tests {
         assert_eq!(cut, [(0, 4000, 96), (1, 0, 4096), (2, 0, 4096), (3, 0, 1712)]);
         assert_eq!(pieces(4096, &data[..4096], 4096).count(), 1);
         assert_eq!(pieces(5, &[], 4096).count(), 0);
+    }
+
+    #[test]
+    fn a_write_is_tried_again_where_room_was_made_and_for_no_other_reason() {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        let pool = crate::empty_pool::new(&folder, &settings);
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let bytes = SplitMix64::new(1).bytes(1 << 20);
+        let tried = |error: fn() -> PoolError| {
+            // What is dead gives room once.
+            volume.write_at(0, &bytes, true).unwrap();
+            pool.checkpoint().unwrap();
+            volume.trim(0, 1 << 20, true).unwrap();
+            let mut tried = 0;
+            let refused = pool.inner.with_space(|| {
+                tried += 1;
+                Err(error())
+            });
+            assert_eq!(refused.unwrap_err().to_string(), error().to_string());
+            tried
+        };
+        assert_eq!(tried(|| PoolError::VolumeDeleted), 1);
+        assert_eq!(tried(|| PoolError::NoSpace("a test".to_owned())), 2);
     }
 }

@@ -387,6 +387,19 @@ fn what_makes_no_sense_in_a_page_that_is_whole_is_lost_and_nothing_else_is() {
 }
 
 #[test]
+fn past_an_entry_that_makes_no_sense_is_the_next_block() {
+    let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
+    let mut leaf = uniform_page(0, RAW_HOLE);
+    leaf[7] = u64::MAX;
+    let leaf = put(&map, &leaf, Words::Entries);
+    map.add(1, Root { height: 0, reference: leaf.raw() }, LEAF, NO_SNAPSHOT).unwrap();
+    let past = || map.past_unreadable(1, Lba::new(7));
+    assert_eq!(past(), LEAF, "it was not read yet");
+    map.entries(1, Lba::new(0), 1, &mut Vec::new()).unwrap();
+    assert_eq!(past(), 8);
+}
+
+#[test]
 fn each_slot_is_visited_once_within_the_file_and_past_it() {
     let mut visited = Visited::new(130);
     let id = |slot: u32, birth: u64| {

@@ -372,3 +372,19 @@ fn a_reader_begins_at_the_beginning_and_a_mark_needs_room() {
         assert_eq!(marked, is_marked.then_some(3 * CHUNK), "{room} bytes");
     }
 }
+
+#[test]
+fn an_end_is_that_of_its_stream_and_says_nothing_else() {
+    let whole = bytes(&frame(Kind::Data, 0..4, body(&[Says::Same(4)])));
+    let ends = |end: &Frame| {
+        let said = [&*head(4), &whole, &bytes(end)].concat();
+        let mut reader = StreamReader::open(&*said).unwrap();
+        assert!(reader.next_frame().unwrap().is_some());
+        reader.next_frame().map(|after| after.is_none()).map_err(|error| error.to_string())
+    };
+    assert_eq!(ends(&frame(Kind::End, 4..4, Vec::new())), Ok(true));
+    for (blocks, says) in [(3..4, 0), (4..5, 0), (3..3, 0), (4..4, 1)] {
+        let error = ends(&frame(Kind::End, blocks.clone(), vec![0; says])).unwrap_err();
+        assert!(error.contains("it is no end of this stream"), "{blocks:?}, {says}: {error}");
+    }
+}
