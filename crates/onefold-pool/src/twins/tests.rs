@@ -197,3 +197,18 @@ fn of_many_with_one_fingerprint_so_many_are_compared_with_each_other() {
     assert!(groups.iter().all(|group| group[0].1 == pair(0)), "with the first of them");
     assert!(meeting.is_full(132) && !meeting.is_full(133));
 }
+
+#[test]
+fn beside_a_snapshot_no_record_is_said_to_be_dead() {
+    let (_sim, pool, mut twins) = alike(3);
+    pool.snapshot("main@one", 0, false).unwrap();
+    twins.begin_walk(&pool.inner.engine().table, pool.inner.lineage_changes());
+    let id = *twins.watched.keys().next().unwrap();
+    let live = || pool.inner.engine().table.get(id).unwrap().live_max;
+    let before = live();
+    while !twins.is_empty() {
+        pool.inner.share_twins(&mut twins).unwrap();
+    }
+    assert_eq!(pool.status().unwrap().deduplication.found, 3);
+    assert_eq!(live(), before, "the snapshot refers to them");
+}

@@ -3,7 +3,7 @@
 use onefold_block::{BlockDevice, ByteSize, Folder, SimFolder, SplitMix64};
 use onefold_pool::{Pool, PoolError, RescuePoint, RescueReport, Volume};
 
-use crate::support::{content, new_pool, options, small};
+use crate::support::{IDENTITY, content, new_pool, options, small};
 
 const BLOCKS: usize = 1100;
 const POINTS: [RescuePoint; 2] = [RescuePoint::Consistent, RescuePoint::Newest];
@@ -296,6 +296,14 @@ fn changes_of_a_volume_that_no_checkpoint_knows_are_left_out_and_named() {
             assert!(found == expected, "{point:?}: chunk {n}");
         }
     }
+}
+
+#[test]
+fn a_pool_that_was_never_used_has_one_checkpoint_and_no_damage() {
+    let folder = SimFolder::new();
+    Pool::create(&folder, &small(), IDENTITY).unwrap();
+    let (pool, report) = rescue(&folder, RescuePoint::Newest).unwrap();
+    assert!(pool.volumes().is_empty() && report.damage.is_empty(), "{report:#?}");
 }
 
 #[test]
