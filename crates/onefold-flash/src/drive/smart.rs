@@ -178,7 +178,8 @@ impl SmartReport {
         let Inspection { spec, counted, health, blocks, allocated_bytes, .. } = drive;
         let state = health.state;
         let erases: Vec<u32> = blocks.iter().filter(|b| !b.bad).map(|b| b.erases).collect();
-        let mean = erases.iter().map(|&e| f64::from(e)).sum::<f64>() / erases.len().max(1) as f64;
+        let all: u64 = erases.iter().map(|&erases| u64::from(erases)).sum();
+        let mean = all as f64 / erases.len().max(1) as f64;
         let programmed = health.all_operations("program");
         let waf = |pages: u64| pages as f64 / health.pages_written.max(1) as f64;
         let log = log(drive, mean);

@@ -242,5 +242,21 @@ pub fn summary(did: &str, moved: Moved, started: Instant) -> String {
     } else {
         String::new()
     };
-    format!("{did} {all}{holes} in {seconds:.1} s, {rate}/s")
+    // Holes take no time that would tell of a speed.
+    let speed = if moved.data_bytes > 0 { format!(", {rate}/s") } else { String::new() };
+    format!("{did} {all}{holes} in {seconds:.1} s{speed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_have_no_speed() {
+        let text =
+            |bytes, data_bytes| summary("exported", Moved { bytes, data_bytes }, Instant::now());
+        assert_eq!(text(1 << 30, 0), "exported 1 GiB (0 B of data, the rest holes) in 0.0 s");
+        assert!(text(1 << 20, 1 << 20).starts_with("exported 1 MiB in 0.0 s, "));
+        assert!(text(1 << 20, 1 << 20).ends_with("/s"));
+    }
 }

@@ -127,6 +127,9 @@ fn every_number_of_a_report_is_this() {
     let used = report(health(), &erases, 16);
     let unused = report(SavedHealth::default(), &[0; 48], 0);
     holds("smart.txt", &format!("# in use\n\n{used}\n# unused\n\n{unused}"));
+
+    let all_bad = SmartReport::of(&drive(spec(&[]), health(), &erases, 1));
+    assert_eq!(all_bad.nand.erases_mean.to_bits(), 0.0_f64.to_bits(), "without a sign");
 }
 
 /// A drive of 48 blocks, 2 of them bad from the start, that cannot do without 36: 10 are spare.
