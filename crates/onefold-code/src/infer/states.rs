@@ -179,7 +179,7 @@ impl<'a> Recovery<'a> {
     /// After how many bytes the register starts again from the page's seed; 0 for never.
     fn find_restart(&mut self) -> usize {
         const PAGES: usize = 16;
-        let step = self.pages.count.div_ceil(PAGES).max(1);
+        let step = self.pages.count.div_ceil(PAGES);
         for page in (0..self.pages.count).step_by(step) {
             if self.state(page, 0).is_some_and(|(state, _)| state != 0) {
                 return 0;

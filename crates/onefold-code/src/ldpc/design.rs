@@ -48,6 +48,8 @@ pub(crate) struct Pairs {
     /// Block columns meeting each row: (column, shift).
     pub(crate) by_row: Vec<Vec<(u32, u16)>>,
     pub(crate) columns: Vec<Vec<Entry>>,
+    /// Two bits have two checks in common, so that `joined` tells of one pair of them only.
+    pub(crate) crowded: bool,
 }
 
 /// A check: block row and place within it.
@@ -61,6 +63,7 @@ impl Pairs {
             joined: vec![(0, 0); rows * rows * z],
             by_row: vec![Vec::new(); rows],
             columns: Vec::new(),
+            crowded: false,
         }
     }
 
@@ -86,6 +89,7 @@ impl Pairs {
 
     pub(crate) fn push(&mut self, column: Vec<Entry>) {
         let number = self.columns.len() as u32;
+        self.crowded |= self.closes_4_cycle(&column);
         for (i, &a) in column.iter().enumerate() {
             for (_, &b) in column.iter().enumerate().filter(|(j, _)| *j != i) {
                 let slot = self.slot(a, b);
@@ -107,7 +111,8 @@ impl Pairs {
         }
     }
 
-    /// The bit (block column, place) that joins two checks, if one does.
+    /// The bit (block column, place) that joins two checks, if one does; one of several where the
+    /// columns are crowded.
     pub(crate) fn join(&self, p: Check, q: Check) -> Option<(u32, u16)> {
         let entry = |c: Check| Entry { row: c.0, shift: c.1 };
         match self.joined[self.slot(entry(p), entry(q))] {

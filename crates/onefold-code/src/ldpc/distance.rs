@@ -143,16 +143,26 @@ impl Search<'_> {
         }
         self.budget -= 1;
         let first = self.unsatisfied[0];
-        // A bit that must meet two unsatisfied checks or more is found by its pair of checks.
-        let must_meet = (self.unsatisfied.len() + self.widest)
-            .saturating_sub(self.widest * (left - 1))
-            .div_ceil(2);
         let pairs = self.pairs;
-        if must_meet >= 2 {
-            let candidates: Vec<(u32, u16)> = self.unsatisfied[1..]
+        // What a bit leaves unsatisfied must not be more than the ones after it can meet.
+        let (unsatisfied, others_meet) = (self.unsatisfied.len(), self.widest * (left - 1));
+        let must_meet =
+            |weight: usize| (unsatisfied + weight).saturating_sub(others_meet).div_ceil(2);
+        // A bit that must meet two unsatisfied checks or more is found by its pair of checks.
+        if must_meet(self.widest) >= 2 && !pairs.crowded {
+            let mut candidates: Vec<(u32, u16)> = self.unsatisfied[1..]
                 .iter()
                 .filter_map(|&other| pairs.join(first, other))
                 .collect();
+            // One of a lighter column may need to meet no other than the first.
+            let met = candidates.len();
+            for &(column, shift) in &pairs.by_row[usize::from(first.0)] {
+                let bit = (column, pairs.back(first.1, shift));
+                let light = must_meet(pairs.columns[column as usize].len()) < 2;
+                if light && !candidates[..met].contains(&bit) {
+                    candidates.push(bit);
+                }
+            }
             return candidates.into_iter().any(|bit| self.try_bit(bit, left));
         }
         pairs.by_row[usize::from(first.0)]

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 mod bch;
+mod distance;
 mod fingerprints;
 mod golden;
 mod ldpc;
