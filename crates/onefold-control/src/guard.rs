@@ -214,5 +214,13 @@ mod tests {
             assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(from_base64("//79").unwrap(), [0xFF, 0xFE, 0xFD]);
+        // The digits in their order, from 0 to 63, six bits each.
+        let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let read = from_base64(digits).unwrap();
+        for (three, at) in read.chunks_exact(3).zip((0..64).step_by(4)) {
+            let four = at << 18 | (at + 1) << 12 | (at + 2) << 6 | (at + 3);
+            assert_eq!(three, &u32::to_be_bytes(four)[1..]);
+        }
+        assert_eq!((read.len(), from_base64("Zm9*")), (48, None));
     }
 }

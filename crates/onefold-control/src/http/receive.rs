@@ -223,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_will_not_ask_again_is_not_kept() {
+        for (keeps, head) in [
+            (true, "HTTP/1.1\r\n"),
+            (true, "HTTP/1.1\r\nConnection: keep-alive\r\n"),
+            (false, "HTTP/1.1\r\nConnection: Close\r\n"),
+            (false, "HTTP/1.0\r\n"),
+            (false, "HTTP/1.0\r\nConnection: close\r\n"),
+        ] {
+            assert_eq!(request(format!("GET / {head}\r\n").as_bytes()).keeps, keeps, "{head}");
+        }
+    }
+
+    #[test]
     fn what_is_too_long_or_ambiguous_is_refused_before_it_is_kept() {
         let status = |bytes: &[u8]| match received(bytes, 10_000) {
             (Ok(Incoming::Refused(refusal)), kept) => (refusal.status, kept),

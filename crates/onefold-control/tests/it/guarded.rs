@@ -58,6 +58,9 @@ fn an_address_that_somebody_else_has_too_is_left_listening() {
         let again = listener.try_clone().unwrap();
         let server = Server::on_address(again, None, handler, Limits::default()).unwrap();
         assert_eq!(status(at, "GET", "Host: localhost\r\n"), "200");
+        // A client that is gone before it is taken must not hold up the next one.
+        let flags = rustix::fs::fcntl_getfl(&listener).unwrap();
+        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
         drop(server);
         let _waiting = TcpStream::connect(at).unwrap();
         listener.accept().unwrap();
