@@ -8,6 +8,7 @@ mod index;
 mod laws;
 mod pictures;
 mod queues;
+mod refused;
 mod rtl;
 mod size;
 mod storage;
