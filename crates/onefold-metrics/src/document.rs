@@ -44,7 +44,7 @@ fn entry(definition: &Definition) -> String {
     }
     let (mut out, mut width) = (String::new(), 0);
     for word in text.split(' ') {
-        if width > 0 && width + 1 + word.chars().count() > 98 {
+        if width + 1 + word.chars().count() > 98 {
             out.push_str("\n  ");
             width = 2;
         } else if width > 0 {

@@ -72,6 +72,18 @@ fn a_sample_is_told_in_three_forms_with_the_same_numbers() {
         let of = |form: &str| form.lines().any(|found| found == line);
         assert!(of(&open) && of(&text), "{line}\n{text}");
     }
+    // What a metric is, is said in whole in both forms, under the name that each has for it.
+    let told = all().filter(|metric| text.contains(&format!("\n# TYPE {} ", metric.name)));
+    let help = |name: &str, help| format!("# HELP {name} {help}\n");
+    let mut count = 0;
+    for metric in told {
+        assert!(text.contains(&help(metric.name, metric.help)), "{}", metric.name);
+        let unit = metric.unit().map(|unit| format!("_{unit}")).unwrap_or_default();
+        let name = format!("{}{unit}", metric.base());
+        assert!(open.contains(&help(&name, metric.help)), "{name}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
     // What failed is counted, and its bytes are not.
     let read = export.replace("write", "read");
     assert!(text.contains(&format!("onefold_export_errors_total{read} 1\n")));
