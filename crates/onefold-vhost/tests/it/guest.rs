@@ -158,6 +158,28 @@ impl Guest {
         guest
     }
 
+    /// Go on in other memory with the same content, which the monitor has where it had
+    /// the first; once.
+    pub fn move_memory(&mut self) {
+        let before = self.memory.get_host_address(GuestAddress(START)).unwrap() as u64;
+        let mut content = vec![0; BYTES as usize];
+        self.memory.read_slice(&mut content, GuestAddress(START)).unwrap();
+        let file = sealed(BYTES);
+        let handle = file.as_raw_fd();
+        let pages = MmapRegion::from_file(FileOffset::new(file.into(), 0), BYTES as usize).unwrap();
+        let region = GuestRegionMmap::new(pages, GuestAddress(START)).unwrap();
+        self.memory = GuestMemoryMmap::from_regions(vec![region]).unwrap();
+        self.memory.write_slice(&content, GuestAddress(START)).unwrap();
+        let table = VhostUserMemoryRegionInfo {
+            guest_phys_addr: START,
+            memory_size: BYTES,
+            userspace_addr: before,
+            mmap_offset: 0,
+            mmap_handle: handle,
+        };
+        self.frontend.set_mem_table(&[table]).unwrap();
+    }
+
     /// Set the queue up, so that it begins with this request.
     pub fn set_up(&mut self, next: u16) {
         let at = |guest| self.memory.get_host_address(GuestAddress(guest)).unwrap() as u64;

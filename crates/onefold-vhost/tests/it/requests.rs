@@ -103,6 +103,32 @@ fn what_is_written_is_read_whatever_its_pieces_are() {
 }
 
 #[test]
+fn a_header_may_lie_in_one_piece_with_the_data_and_the_status_as_well() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    let (header, status) = guest.header(40, WRITE, 3);
+    let mut together = vec![0; 16];
+    guest.memory.read_slice(&mut together, GuestAddress(header)).unwrap();
+    together.extend([1; 700]);
+    guest.memory.write_slice(&together, GuestAddress(DATA)).unwrap();
+    guest.fill(DATA + 4096, 324, 2);
+    guest.chain(&[(DATA, 716, false), (DATA + 4096, 324, false), (status, 1, true)]);
+    guest.kick();
+    guest.wait();
+    assert_eq!(guest.status(40), 0);
+    let (header, _) = guest.header(43, READ, 3);
+    guest.fill(DATA, 2048, 9);
+    guest.chain(&[(header, 16, false), (DATA, 500, true), (DATA + 1024, 525, true)]);
+    guest.kick();
+    assert_eq!(guest.wait().last().unwrap().1, 1025);
+    let read = [guest.bytes(DATA, 500), guest.bytes(DATA + 1024, 524)].concat();
+    assert!(read == [vec![1; 700], vec![2; 324]].concat());
+    // The status is the last byte; around it nothing was touched.
+    assert_eq!(guest.bytes(DATA + 1548, 2), [0, 9]);
+    assert_eq!(guest.bytes(DATA + 500, 2), [9, 9]);
+}
+
+#[test]
 fn requests_that_came_together_are_answered_in_their_order_and_writes_join() {
     let device = Durable::new();
     let scene = Scene::new(Arc::clone(&device) as _, false);

@@ -59,6 +59,21 @@ fn a_queue_goes_on_where_it_was_stopped_and_so_does_a_monitor_that_connects_agai
     assert_eq!(guest.status(head), 0, "without a call");
 }
 
+#[test]
+fn a_queue_that_is_served_goes_on_in_other_memory() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    guest.fill(DATA, 512, 3);
+    assert_eq!(guest.do_now(WRITE, 1, (DATA, 512)), 0);
+    guest.move_memory();
+    assert_eq!(guest.do_now(READ, 1, (DATA + 512, 512)), 0);
+    assert_eq!(guest.bytes(DATA + 512, 512), [3; 512]);
+    guest.fill(DATA, 512, 4);
+    assert_eq!(guest.do_now(WRITE, 1, (DATA, 512)), 0);
+    assert_eq!(guest.do_now(READ, 1, (DATA + 512, 512)), 0);
+    assert_eq!(guest.bytes(DATA + 512, 512), [4; 512]);
+}
+
 /// A device whose size changes, and whose reads wait.
 struct Slow {
     inner: MemDevice,
