@@ -114,6 +114,8 @@ fn wrong_lengths_and_singular_parity_are_named() {
     assert_eq!(error, CodeError::Length { what: "data", got: 1000, accepted: 1024 });
     let error = code.is_codeword(&[0; 1024], &[0; 31]).unwrap_err();
     assert_eq!(error, CodeError::Length { what: "parity", got: 31, accepted: 32 });
+    assert_eq!(code.syndrome_slow(&[0; 1024], &[0; 31]), Err(error));
+    assert!(code.syndrome_slow(&[0; 1025], &[0; 32]).is_err());
     let mut decoder = LdpcDecoder::new(code.clone());
     assert!(decoder.decode_soft(&[0; 5], &mut [0; 1024], &mut [0; 32]).is_err());
     let shape = Shape { circulant: 256, rows: 1, data_blocks: 1, weight: 3, seed: 0 };
