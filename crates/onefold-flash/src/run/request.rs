@@ -330,8 +330,9 @@ impl Source {
         if op == Op::Trim {
             return Ok(self.trimmed(whole, request));
         }
-        let (mut first, end) = (request.offset / bytes, request.end().div_ceil(bytes));
-        let (first_byte, behind) = (request.offset % bytes, end * bytes - request.end());
+        let ((mut first, first_byte), (last, in_last)) =
+            (self.page_of(request.offset), self.page_of(request.end()));
+        let end = last + u64::from(in_last > 0);
         let pages = end - first;
         if pages > PAGES_MAX {
             return Err(RunError::TooLong { number, pages, limit: PAGES_MAX });
@@ -345,14 +346,28 @@ impl Source {
         if pages > logical {
             return Err(RunError::TooLong { number, pages, limit: logical });
         }
-        first %= logical;
+        if first >= logical {
+            first %= logical;
+        }
         Ok(HostRequest {
             lpn: first as u32,
             pages: pages as u32,
             first_byte: first_byte as u32,
-            end_byte: (bytes - behind) as u32,
+            end_byte: if in_last == 0 { bytes } else { in_last } as u32,
             ..whole
         })
+    }
+
+    /// The page of a byte, and where in it that is.
+    #[inline]
+    const fn page_of(&self, byte: u64) -> (u64, u64) {
+        let bytes = self.page_bytes;
+        // A division takes longer than all else here.
+        if bytes.is_power_of_two() {
+            (byte >> bytes.trailing_zeros(), byte & (bytes - 1))
+        } else {
+            (byte / bytes, byte % bytes)
+        }
     }
 
     /// A TRIM: only whole pages can be forgotten, and only those that there are.
@@ -435,6 +450,31 @@ mod tests {
         assert_eq!(request(8, 4, 0, 1024).in_pages(4, 1024), request(2, 1, 0, 4096));
         assert_eq!(request(3, 2, 9, 17).in_pages(1, 4096), request(3, 2, 9, 17));
         assert_eq!(request(0, 0, 0, 0).in_pages(4, 1024), request(0, 0, 0, 0));
+    }
+
+    #[test]
+    fn requests_are_divided_into_pages_up_to_the_last_byte_that_has_a_number() {
+        for bytes in [4096, 8192, 6144_u64] {
+            let mut source = source(u64::MAX, 1);
+            (source.page_bytes, source.logical_pages, source.wrap) = (bytes, 1000, true);
+            let mut of = |offset: u64, length: u64| {
+                let (op, time_ns, identity) = (Op::Write, 0, None);
+                let (stream, pid, deduplicate) = (None, None, None);
+                let asked =
+                    Request { time_ns, op, offset, length, identity, stream, pid, deduplicate };
+                let HostRequest { lpn, pages, first_byte, end_byte, .. } =
+                    source.in_pages(0, &asked).expect("it fits");
+                [lpn, pages, first_byte, end_byte].map(u64::from)
+            };
+            assert_eq!(of(0, bytes), [0, 1, 0, bytes]);
+            assert_eq!(of(bytes - 1, 2), [0, 2, bytes - 1, 1]);
+            assert_eq!(of(999 * bytes, bytes + 1), [999, 2, 0, 1]);
+            assert_eq!(of(1001 * bytes + 5, 7), [1, 1, 5, 12]);
+            // Its end would be one byte further than 64 bits can say.
+            let last = u64::MAX - 9;
+            let (page, at) = (last / bytes, last % bytes);
+            assert_eq!(of(last, 10), [page % 1000, 1, at, at + 9]);
+        }
     }
 
     #[test]
