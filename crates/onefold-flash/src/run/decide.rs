@@ -76,10 +76,8 @@ where
             }
             Next::Begin => {
                 part.next = Next::LookUp;
-                if part.piece.is_partial() {
-                    self.tally.partial_pages += 1;
-                    part.old = self.ftl.read(lpn, d)?;
-                }
+                self.tally.partial_pages += 1;
+                part.old = self.ftl.read(lpn, d)?;
             }
             Next::LookUp => {
                 part.next = Next::Prepare;

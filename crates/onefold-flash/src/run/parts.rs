@@ -16,7 +16,7 @@ use crate::run::request::HostRequest;
 /// What follows for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// What it held is read, if it is written in part.
+    /// It is forgotten; or it is written in part, and what it held is read.
     Begin,
     /// It is looked up.
     LookUp,
@@ -41,16 +41,18 @@ pub(crate) struct Part<P> {
 
 impl<P> Part<P> {
     pub(crate) fn new(flight: u32, request: &HostRequest, lpn: u32, piece: Piece) -> Self {
+        let trim = request.op == Op::Trim;
+        let begins = trim || piece.is_partial();
         Self {
             flight,
             request: request.number,
             lpn,
-            trim: request.op == Op::Trim,
+            trim,
             piece,
             page: None,
             old: None,
             prepared: Prepared::asked(request.deduplicate),
-            next: Next::Begin,
+            next: if begins { Next::Begin } else { Next::LookUp },
         }
     }
 }

@@ -118,6 +118,7 @@ pub(crate) const AHEAD: usize = 32;
 /// Where requests come from.
 pub(crate) struct Source {
     kind: Kind,
+    closed: bool,
     /// Made so far.
     made: u64,
     /// Drawn and not made yet; an error is the last of them.
@@ -172,11 +173,12 @@ impl Source {
         let limit = if trace.is_some() { u64::MAX } else { spec.workload.requests };
         let closed = spec.workload.trace_timing == TraceTiming::Closed;
         let (mapped, mapped_bytes) = spec.mapped_units();
-        Ok(Self {
+        let source = Self {
             kind: match trace {
                 None => Kind::Generated(generator),
                 Some(requests) => Kind::Trace { requests, think: generator, closed },
             },
+            closed: false,
             made: 0,
             ahead: VecDeque::with_capacity(AHEAD),
             limit,
@@ -186,7 +188,8 @@ impl Source {
             wrap: spec.workload.wrap_addresses,
             clipped_trims: 0,
             contents,
-        })
+        };
+        Ok(Self { closed: source.clients().is_some(), ..source })
     }
 
     /// At most so many requests of a trace.
@@ -207,6 +210,12 @@ impl Source {
     /// Whether no request will come any more, as far as is known without asking for one.
     pub(crate) const fn is_exhausted(&self) -> bool {
         self.made == self.limit
+    }
+
+    /// Whether each answer is followed by a request.
+    #[inline]
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Clients that wait for each other's answers; `None` when requests come by the clock.

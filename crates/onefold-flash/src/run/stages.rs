@@ -45,7 +45,7 @@ where
             self.underway.resize(at + 1, None);
         }
         self.underway[at] = Some(underway);
-        if at_once { self.enter_flash(flight) } else { self.go_on(flight) }
+        if at_once { self.hand_over(flight, &request) } else { self.go_on(flight) }
     }
 
     pub(super) fn underway(&mut self, flight: u32) -> &mut Underway {
@@ -115,6 +115,14 @@ where
     /// Writes wait for the buffer; then the FTL decides.
     fn enter_flash(&mut self, flight: u32) -> Result<(), RunError> {
         let Underway { request, since, .. } = *self.underway(flight);
+        let waited = self.controller.time_ns() - since;
+        self.account(flight, Share::Queue, waited);
+        self.underway(flight).since += waited;
+        self.hand_over(flight, &request)
+    }
+
+    /// The same, of a request that has waited for nothing since.
+    fn hand_over(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let buffered = self.host.write_back && request.op == Op::Write;
         if buffered {
             if !self.host.has_room(request.pages) {
@@ -123,11 +131,9 @@ where
             }
             self.host.buffer_used += request.pages;
         }
-        let now = self.controller.time_ns();
-        self.account(flight, Share::Queue, now - since);
         self.underway(flight).stage = Stage::Flash;
         self.host.writes += u32::from(request.op == Op::Write);
-        self.decide(flight, &request)?;
+        self.decide(flight, request)?;
         if buffered {
             self.answer(flight)?;
         }
@@ -297,7 +303,7 @@ where
         }
         self.host.taken -= 1;
         self.host.taken_pages -= u64::from(taken_pages);
-        if self.source.clients().is_some() {
+        if self.source.is_closed() {
             self.ask_again();
         }
         Ok(())
