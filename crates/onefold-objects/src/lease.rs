@@ -218,18 +218,28 @@ impl Lease {
     /// Those of starting a thread.
     pub fn keep_renewing(
         &mut self,
+        tell: impl FnMut(LeaseChange) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.renew_after(RENEW, RENEW_AGAIN, tell)
+    }
+
+    /// The same, so long after it was renewed, and after that failed.
+    fn renew_after(
+        &mut self,
+        renewed: Duration,
+        failed: Duration,
         mut tell: impl FnMut(LeaseChange) + Send + 'static,
     ) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let run = move || {
-            let (mut pause, mut is_over) = (RENEW, false);
+            let (mut pause, mut is_over) = (renewed, false);
             loop {
                 let ends = inner.ends.lock().unwrap_or_else(PoisonError::into_inner);
                 let waited = inner.end.wait_timeout_while(ends, pause, |ends| !*ends);
                 if *waited.unwrap_or_else(PoisonError::into_inner).0 {
                     return;
                 }
-                pause = if inner.renew() { RENEW } else { RENEW_AGAIN };
+                pause = if inner.renew() { renewed } else { failed };
                 tell_change(&mut is_over, inner.may_be_over(), &mut tell);
             }
         };
@@ -363,7 +373,31 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::sim::SimObjects;
+
+    #[test]
+    fn a_lock_is_renewed_until_it_is_dropped_and_its_end_is_told() {
+        let store = SimObjects::new();
+        let objects: Arc<dyn Objects> = Arc::new(store.clone());
+        let owner = Owner { token: 1, note: "process 1 on here".to_owned() };
+        let taken = Lease::take(&objects, Use::Add, &owner, || 0, &mut |_| ());
+        let mut lease = taken.expect("nobody else is there");
+        let (tell, told) = mpsc::channel();
+        let tell = move |change| tell.send(change).expect("it is listened to");
+        lease.renew_after(Duration::ZERO, Duration::ZERO, tell).expect("a thread");
+
+        // Somebody found it too old, which only who renews it finds out. The time is for a test
+        // that fails.
+        let name = store.contents().into_keys().next().expect("the lock");
+        store.damage(&name, |_| None);
+        assert_eq!(told.recv_timeout(Duration::from_mins(1)), Ok(LeaseChange::RanOut));
+        drop(lease);
+        assert!(told.recv().is_err(), "once, and never after the end");
+        assert!(store.contents().is_empty(), "what was lost is not made again");
+    }
 
     #[test]
     fn each_change_is_told_once() {
