@@ -148,6 +148,26 @@ fn reads_take_few_requests_and_right_bytes() {
 }
 
 #[test]
+fn nothing_of_an_object_is_read_beside_what_has_replaced_it() {
+    let store = SimObjects::new();
+    let writer = folder(&store);
+    writer.create("a").unwrap().write(0, &vec![1; 300_000]).unwrap();
+    writer.sync_names().unwrap();
+    let reader = folder(&store);
+    let media = reader.open("a").unwrap();
+    let of = |at: u64| {
+        let mut buf = [0; 100];
+        media.read(at, &mut buf).unwrap();
+        buf
+    };
+    // Its end and a piece of its middle are kept from now on.
+    assert_eq!([of(299_900), of(100_000)], [[1; 100]; 2]);
+    store.damage("a", |_| Some(vec![2; 300_000]));
+    // Found out by a read of what is not kept.
+    assert_eq!([of(0), of(299_900), of(100_000)], [[2; 100]; 3]);
+}
+
+#[test]
 fn an_object_that_is_short_or_gone_is_an_error() {
     let store = SimObjects::new();
     let inner = folder(&store).subfolder("inner").unwrap();
