@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +12,9 @@ use onefold_archive::tree::restore::{RestoreOptions, restore};
 use onefold_archive::{Archive, ArchiveError};
 use onefold_block::FileFolder;
 use onefold_objects::lease::{HOLD_MS, LEASE_S};
-use onefold_objects::{
-    Expect, Lease, LeaseError, Listed, ObjectError, ObjectFolder, Objects, SimObjects, Tail, Use,
-};
+use onefold_objects::{Expect, Lease, LeaseError, ObjectFolder, Objects, SimObjects, Use};
 
+use crate::preceded::{Look, Preceded};
 use crate::support::{
     Tree, add, assert_sound, create, lock, open, owner, read, secret, trees, try_open,
 };
@@ -99,11 +97,7 @@ fn of_two_that_add_the_second_is_refused_and_one_that_was_away_too_long_changes_
         let lease =
             Lease::take(&objects, Use::Add, &owner(1), || NOW_MS.get(), &mut |_| ()).unwrap();
         assert!(matches!(lock(&store, Use::Add, 2), Err(LeaseError::Held { .. })));
-        let goes_away = Arc::new(GoesAway {
-            store: store.clone(),
-            away_at: store.requests() + away_at,
-            other: more[1].clone(),
-        });
+        let goes_away = goes_away(&store, store.requests() + away_at, more[1].clone());
         let folder = ObjectFolder::new(goes_away, Some(Arc::new(lease)));
         let first = Archive::open(Arc::new(folder)).and_then(|mut one| add(&mut one, &more[0]));
         let context = format!("away at its request {away_at}");
@@ -128,67 +122,17 @@ fn of_two_that_add_the_second_is_refused_and_one_that_was_away_too_long_changes_
     assert!(away_at > 10, "{away_at}");
 }
 
-/// A store whose client is suspended before one of its requests, long enough for another to add.
-struct GoesAway {
-    store: SimObjects,
-    away_at: u64,
-    other: Tree,
-}
-
-impl GoesAway {
-    fn go(&self) -> &SimObjects {
-        if self.store.requests() + 1 == self.away_at {
+/// A store whose client is suspended before one of its looks, long enough for another to add.
+fn goes_away(store: &SimObjects, away_at: u64, other: Tree) -> Arc<Preceded> {
+    Preceded::new(store, move |store, _| {
+        if store.requests() + 1 == away_at {
             NOW_MS.set(10 * HOLD_MS);
-            self.store.pass_s(2 * LEASE_S);
-            let lease = lock(&self.store, Use::Add, 9).unwrap();
-            add(&mut open(&self.store), &self.other).unwrap();
+            store.pass_s(2 * LEASE_S);
+            let lease = lock(store, Use::Add, 9).unwrap();
+            add(&mut open(store), &other).unwrap();
             drop(lease);
         }
-        &self.store
-    }
-}
-
-impl Objects for GoesAway {
-    fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
-        self.go().tail(name, at_most)
-    }
-
-    fn get(&self, name: &str, range: Range<u64>, tag: &str) -> Result<Vec<u8>, ObjectError> {
-        self.go().get(name, range, tag)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
-        // The lock was looked at before: what is away here is the request.
-        self.store.put(name, bytes, expect)
-    }
-
-    fn begin(&self, name: &str) -> Result<String, ObjectError> {
-        self.store.begin(name)
-    }
-
-    fn part(&self, name: &str, id: &str, n: usize, bytes: &[u8]) -> Result<String, ObjectError> {
-        self.store.part(name, id, n, bytes)
-    }
-
-    fn complete(&self, name: &str, id: &str, tags: &[String]) -> Result<String, ObjectError> {
-        self.store.complete(name, id, tags)
-    }
-
-    fn abort(&self, name: &str, id: &str) -> Result<(), ObjectError> {
-        self.store.abort(name, id)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), ObjectError> {
-        self.store.remove(name)
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<Listed>, ObjectError> {
-        self.go().list(folder)
-    }
-
-    fn address(&self, name: &str) -> String {
-        self.store.address(name)
-    }
+    })
 }
 
 #[test]
@@ -224,73 +168,28 @@ fn damaged_and_missing_objects_are_named() {
     assert!(matches!(try_open(&empty), Err(ArchiveError::NoArchive)));
 }
 
-/// A store that answers reads of containers only when several wait, as long as there are several.
-struct AnswersTogether {
-    store: SimObjects,
-    waiting: Barrier,
-    reads: AtomicU64,
-}
-
-impl Objects for AnswersTogether {
-    fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
-        self.store.tail(name, at_most)
-    }
-
-    fn get(&self, name: &str, range: Range<u64>, tag: &str) -> Result<Vec<u8>, ObjectError> {
+/// An archive of these objects whose first reads of containers are answered four at a time, and how
+/// many there were.
+fn open_far(store: &SimObjects) -> (Arc<AtomicU64>, Archive) {
+    let (waiting, reads) = (Barrier::new(4), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&reads);
+    let together = Preceded::new(store, move |_, look| {
+        let is_container = matches!(look, Look::Get(name) if name.starts_with("containers/"));
         // One after the other, the first of these would wait for ever.
-        if name.starts_with("containers/") && self.reads.fetch_add(1, Ordering::Relaxed) < 4 {
-            self.waiting.wait();
+        if is_container && count.fetch_add(1, Ordering::Relaxed) < 4 {
+            waiting.wait();
         }
-        self.store.get(name, range, tag)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
-        self.store.put(name, bytes, expect)
-    }
-
-    fn begin(&self, name: &str) -> Result<String, ObjectError> {
-        self.store.begin(name)
-    }
-
-    fn part(&self, name: &str, id: &str, n: usize, bytes: &[u8]) -> Result<String, ObjectError> {
-        self.store.part(name, id, n, bytes)
-    }
-
-    fn complete(&self, name: &str, id: &str, tags: &[String]) -> Result<String, ObjectError> {
-        self.store.complete(name, id, tags)
-    }
-
-    fn abort(&self, name: &str, id: &str) -> Result<(), ObjectError> {
-        self.store.abort(name, id)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), ObjectError> {
-        self.store.remove(name)
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<Listed>, ObjectError> {
-        self.store.list(folder)
-    }
-
-    fn address(&self, name: &str) -> String {
-        self.store.address(name)
-    }
-}
-
-/// An archive of these objects whose first reads of containers are answered four at a time.
-fn open_far(store: &SimObjects) -> (Arc<AnswersTogether>, Archive) {
-    let (waiting, reads) = (Barrier::new(4), AtomicU64::new(0));
-    let together = Arc::new(AnswersTogether { store: store.clone(), waiting, reads });
-    let folder = ObjectFolder::new(together.clone(), None).with_reads_at_once(4);
-    (together, Archive::open(Arc::new(folder)).unwrap())
+    });
+    let folder = ObjectFolder::new(together, None).with_reads_at_once(4);
+    (reads, Archive::open(Arc::new(folder)).unwrap())
 }
 
 #[test]
 fn directories_are_read_at_once_and_known_in_the_same_order() {
     let (store, trees) = with_versions(false, 8, 5);
-    let (together, mut archive) = open_far(&store);
+    let (reads, mut archive) = open_far(&store);
     let info = add(&mut archive, &trees[4]).unwrap();
-    assert!(together.reads.load(Ordering::Relaxed) > 4);
+    assert!(reads.load(Ordering::Relaxed) > 4);
     assert_eq!(info.totals.new_bytes, 0, "all of it was known");
     archive.compact(0, &mut |_, _| true).unwrap();
     drop(archive);
@@ -300,14 +199,14 @@ fn directories_are_read_at_once_and_known_in_the_same_order() {
 #[test]
 fn containers_are_read_at_once_for_verifying_and_restoring() {
     let (store, trees) = with_versions(false, 8, 5);
-    let (together, archive) = open_far(&store);
+    let (reads, archive) = open_far(&store);
     assert_sound(&archive, "read at once");
-    assert!(together.reads.load(Ordering::Relaxed) > 4);
-    let (together, archive) = open_far(&store);
+    assert!(reads.load(Ordering::Relaxed) > 4);
+    let (reads, archive) = open_far(&store);
     let (version, target) = (archive.version(None).unwrap(), tempfile::tempdir().unwrap());
     let options = RestoreOptions { assembly_bytes: 16 << 20, ..RestoreOptions::default() };
     let report = restore(&archive, &version, &[], target.path(), &options, &mut |_| true).unwrap();
-    assert!(together.reads.load(Ordering::Relaxed) > 4);
+    assert!(reads.load(Ordering::Relaxed) > 4);
     assert_eq!(report.problems, []);
     for (path, content) in trees.last().unwrap() {
         let path = target.path().join(OsStr::from_bytes(path));

@@ -9,6 +9,7 @@ mod crash;
 mod folders;
 mod locks;
 mod parts;
+mod preceded;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]
