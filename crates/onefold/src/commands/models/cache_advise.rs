@@ -316,6 +316,10 @@ impl ContainerStore for Listening {
         self.store.list()
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.store.reads_at_once()
+    }
+
     fn strangers(&self) -> std::result::Result<Vec<String>, StoreError> {
         self.store.strangers()
     }
