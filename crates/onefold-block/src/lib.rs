@@ -35,6 +35,7 @@ pub mod sim_media;
 pub mod size;
 pub mod small_file;
 pub mod spent;
+pub mod store_layer;
 pub mod wrappers;
 
 pub use access::Group;
@@ -54,3 +55,4 @@ pub use retention::Keep;
 pub use seeded::SplitMix64;
 pub use sim_media::{CrashMode, FaultKind, OpKind, SimFolder};
 pub use size::{ByteSize, ChunkSize, ParseSizeError};
+pub use store_layer::StoreLayer;

@@ -9,7 +9,9 @@ use onefold_archive::{
     AddOptions, Archive, ArchiveSettings, Assembled, Assembly, BrowseMemory, Browser, Node,
     Rewriting,
 };
-use onefold_block::{ContainerId, ContainerStore, MediaError, SimFolder, SplitMix64, StoreError};
+use onefold_block::{
+    ContainerId, ContainerStore, MediaError, SimFolder, SplitMix64, StoreError, StoreLayer,
+};
 
 use crate::support::{Tree, add, add_with, assert_golden, new_archive, open, small};
 
@@ -23,13 +25,11 @@ struct Heard {
     never: Option<ContainerId>,
 }
 
-impl ContainerStore for Heard {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.inner.create(id, capacity_bytes)
+impl StoreLayer for Heard {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.inner
     }
-    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.inner.append(id, offset, data)
-    }
+
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         let end = offset + buf.len() as u64;
         let fails = buf.len() > self.most;
@@ -43,30 +43,6 @@ impl ContainerStore for Heard {
             return Err(StoreError::Media { id, source });
         }
         self.inner.read(id, offset, buf)
-    }
-    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.len(id)
-    }
-    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.sync(id)
-    }
-    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.inner.seal(id, len)
-    }
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.inner.punch(id, offset, len)
-    }
-    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.remove(id)
-    }
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.inner.list()
-    }
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.strangers()
-    }
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.allocated_bytes(id)
     }
 }
 

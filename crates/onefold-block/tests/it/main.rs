@@ -17,4 +17,5 @@ mod private_files;
 mod sim;
 mod sim_crash;
 mod small_file;
+mod store_layer;
 mod wrappers;

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use onefold_block::{
-    ContainerId, ContainerStore, Folder, FolderLock, Media, MediaError, StoreError,
+    ContainerId, ContainerStore, Folder, FolderLock, Media, MediaError, StoreError, StoreLayer,
 };
 
 use super::decide::Decider;
@@ -591,7 +591,11 @@ impl Drop for TieredStore {
     }
 }
 
-impl ContainerStore for TieredStore {
+impl StoreLayer for TieredStore {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.slow
+    }
+
     fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
         self.invalidate(id, false);
         self.slow.create(id, capacity_bytes)?;
@@ -658,10 +662,6 @@ impl ContainerStore for TieredStore {
         served
     }
 
-    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.slow.len(id)
-    }
-
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
         {
             let mut state = self.state();
@@ -677,10 +677,6 @@ impl ContainerStore for TieredStore {
         self.slow.tell_moved(id);
     }
 
-    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.slow.sync(id)
-    }
-
     fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
         if !self.state().open.contains(&id) {
             self.invalidate(id, false);
@@ -690,11 +686,6 @@ impl ContainerStore for TieredStore {
         let new = sync::lock(&self.new).end(id, len);
         self.is_full(id, new.as_deref());
         Ok(())
-    }
-
-    /// What is kept may be what is punched: nobody reads that.
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.slow.punch(id, offset, len)
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
@@ -708,25 +699,5 @@ impl ContainerStore for TieredStore {
             self.state().open.remove(&id);
         }
         removed
-    }
-
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.slow.list()
-    }
-
-    fn tag(&self, id: ContainerId) -> Option<String> {
-        self.slow.tag(id)
-    }
-
-    fn reads_at_once(&self) -> usize {
-        self.slow.reads_at_once()
-    }
-
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.slow.strangers()
-    }
-
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.slow.allocated_bytes(id)
     }
 }

@@ -33,46 +33,22 @@ impl Tagged {
     }
 }
 
-impl ContainerStore for Tagged {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.inner.create(id, capacity_bytes)
+impl onefold_block::StoreLayer for Tagged {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.inner
     }
-    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.inner.append(id, offset, data)
-    }
+
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.reads.lock().unwrap().push((offset, buf.len()));
         self.inner.read(id, offset, buf)
     }
-    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.len(id)
-    }
-    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.sync(id)
-    }
-    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.inner.seal(id, len)
-    }
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.inner.punch(id, offset, len)
-    }
-    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.remove(id)
-    }
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.inner.list()
-    }
+
     fn tag(&self, _: ContainerId) -> Option<String> {
         self.tag.lock().unwrap().map(str::to_owned)
     }
+
     fn reads_at_once(&self) -> usize {
         16
-    }
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.strangers()
-    }
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.allocated_bytes(id)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use onefold_block::{
     BlockDevice, ByteSize, ContainerId, ContainerStore, CrashMode, SimFolder, StoreError,
+    StoreLayer,
 };
 use onefold_pool::{Pool, PoolError, Surroundings, WrapStore};
 
@@ -24,19 +25,11 @@ struct Meanwhile {
     flushed: Act,
 }
 
-impl ContainerStore for Meanwhile {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.inner.create(id, capacity_bytes)
+impl StoreLayer for Meanwhile {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.inner
     }
-    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.inner.append(id, offset, data)
-    }
-    fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.inner.read(id, offset, buf)
-    }
-    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.len(id)
-    }
+
     fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
         let act = self.flushed.lock().unwrap().take();
         if let Some(act) = act {
@@ -44,29 +37,12 @@ impl ContainerStore for Meanwhile {
         }
         self.inner.sync(id)
     }
-    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.inner.seal(id, len)
-    }
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.inner.punch(id, offset, len)
-    }
-    fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.remove(id)
-    }
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.inner.list()
-    }
+
     fn tell_references(&self, _totals: &[(ContainerId, u32)]) {
         let act = self.act.lock().unwrap().take();
         if let Some(act) = act {
             act();
         }
-    }
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.strangers()
-    }
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.allocated_bytes(id)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use onefold_block::{
     BlockDevice, ByteSize, ContainerId, ContainerStore, CrashMode, FaultKind, Folder, OpKind,
-    SimFolder, StoreError, ZeroOptions,
+    SimFolder, StoreError, StoreLayer, ZeroOptions,
 };
 use onefold_content::{Compression, FingerprintKind, Fingerprinter};
 use onefold_pool::{
@@ -160,52 +160,33 @@ impl Heard {
     }
 }
 
-impl ContainerStore for Heard {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.inner.create(id, capacity_bytes)
+impl StoreLayer for Heard {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.inner
     }
-    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.inner.append(id, offset, data)
-    }
+
     fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.hear(&format!("read {id} bytes {offset}..{}\n", offset + buf.len() as u64));
         self.inner.read(id, offset, buf)
     }
+
     fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
         self.hear(&format!("length of {id}\n"));
         self.inner.len(id)
     }
-    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.inner.sync(id)
-    }
-    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.inner.seal(id, len)
-    }
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.inner.punch(id, offset, len)
-    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         self.hear(&format!("remove {id}\n"));
         self.inner.remove(id)
     }
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.inner.list()
-    }
-    fn reads_at_once(&self) -> usize {
-        self.inner.reads_at_once()
-    }
+
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
         let totals: Vec<_> = totals.iter().map(|(id, count)| (id.get(), *count)).collect();
         self.hear(&format!("references {totals:?}\n"));
     }
+
     fn tell_moved(&self, id: ContainerId) {
         self.hear(&format!("{id} is moved\n"));
-    }
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.strangers()
-    }
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.inner.allocated_bytes(id)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use onefold_block::handover::{Handover, SimHandover};
 use onefold_block::{
     BlockDevice as _, ByteSize, ContainerId, ContainerStore, CrashMode, SimFolder, SplitMix64,
-    StoreError,
+    StoreError, StoreLayer,
 };
 use onefold_cache::tier::{TierOptions, TierSize, TieredStore};
 use onefold_pool::{
@@ -253,43 +253,18 @@ struct Listening {
     heard: Mutex<BTreeMap<ContainerId, u32>>,
 }
 
-impl ContainerStore for Listening {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.store.create(id, capacity_bytes)
+impl StoreLayer for Listening {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.store
     }
-    fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        self.store.append(id, offset, data)
-    }
-    fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(id, offset, buf)
-    }
-    fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.store.len(id)
-    }
+
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
         self.heard.lock().unwrap().extend(totals.iter().copied());
     }
-    fn sync(&self, id: ContainerId) -> Result<(), StoreError> {
-        self.store.sync(id)
-    }
-    fn seal(&self, id: ContainerId, len: u64) -> Result<(), StoreError> {
-        self.store.seal(id, len)
-    }
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
-        self.store.punch(id, offset, len)
-    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         self.heard.lock().unwrap().remove(&id);
         self.store.remove(id)
-    }
-    fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
-        self.store.list()
-    }
-    fn strangers(&self) -> Result<Vec<String>, StoreError> {
-        self.store.strangers()
-    }
-    fn allocated_bytes(&self, id: ContainerId) -> Result<u64, StoreError> {
-        self.store.allocated_bytes(id)
     }
 }
 

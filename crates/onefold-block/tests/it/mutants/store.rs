@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use onefold_block::conformance::check_container_store;
 use onefold_block::conformance::container_store::CHECKS;
-use onefold_block::{ContainerId, ContainerStore, StoreError};
+use onefold_block::{ContainerId, ContainerStore, StoreError, StoreLayer};
 
 use super::{Memory, all_are_caught, fails};
 use crate::mem_container_store::MemContainerStore;
@@ -81,9 +81,9 @@ impl Broken {
     }
 }
 
-impl ContainerStore for Broken {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> Result<(), StoreError> {
-        self.inner.create(id, capacity_bytes)
+impl StoreLayer for Broken {
+    fn below(&self) -> &dyn ContainerStore {
+        &self.inner
     }
 
     fn append(&self, id: ContainerId, offset: u64, data: &[u8]) -> Result<(), StoreError> {

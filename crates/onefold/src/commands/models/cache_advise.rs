@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onefold_block::{BlockDevice as _, ByteSize, ContainerId, ContainerStore, StoreError};
+use onefold_block::{
+    BlockDevice as _, ByteSize, ContainerId, ContainerStore, StoreError, StoreLayer,
+};
 use onefold_cache::POLICIES;
 use onefold_cache::tier::{Replay, TierTotals};
 use onefold_pool::{Budgets, OpenOptions, Pool, Surroundings, Volume};
@@ -257,18 +259,9 @@ impl Listening {
     }
 }
 
-impl ContainerStore for Listening {
-    fn create(&self, id: ContainerId, capacity_bytes: u64) -> std::result::Result<(), StoreError> {
-        self.store.create(id, capacity_bytes)
-    }
-
-    fn append(
-        &self,
-        id: ContainerId,
-        offset: u64,
-        data: &[u8],
-    ) -> std::result::Result<(), StoreError> {
-        self.store.append(id, offset, data)
+impl StoreLayer for Listening {
+    fn below(&self) -> &dyn ContainerStore {
+        &*self.store
     }
 
     fn read(
@@ -288,43 +281,7 @@ impl ContainerStore for Listening {
         self.store.read(id, offset, buf)
     }
 
-    fn len(&self, id: ContainerId) -> std::result::Result<u64, StoreError> {
-        self.store.len(id)
-    }
-
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
         self.lock().references.extend_from_slice(totals);
-    }
-
-    fn sync(&self, id: ContainerId) -> std::result::Result<(), StoreError> {
-        self.store.sync(id)
-    }
-
-    fn seal(&self, id: ContainerId, len: u64) -> std::result::Result<(), StoreError> {
-        self.store.seal(id, len)
-    }
-
-    fn punch(&self, id: ContainerId, offset: u64, len: u64) -> std::result::Result<(), StoreError> {
-        self.store.punch(id, offset, len)
-    }
-
-    fn remove(&self, id: ContainerId) -> std::result::Result<(), StoreError> {
-        self.store.remove(id)
-    }
-
-    fn list(&self) -> std::result::Result<Vec<ContainerId>, StoreError> {
-        self.store.list()
-    }
-
-    fn reads_at_once(&self) -> usize {
-        self.store.reads_at_once()
-    }
-
-    fn strangers(&self) -> std::result::Result<Vec<String>, StoreError> {
-        self.store.strangers()
-    }
-
-    fn allocated_bytes(&self, id: ContainerId) -> std::result::Result<u64, StoreError> {
-        self.store.allocated_bytes(id)
     }
 }
