@@ -40,6 +40,7 @@ fn told(error: &BlockError) -> Response {
         BlockError::Corrupt(why) => ("corrupt", why.clone()),
         BlockError::Poisoned(why) => ("poisoned", why.clone()),
         BlockError::ReadOnly => ("read-only", error.to_string()),
+        BlockError::NotFast => ("not-fast", error.to_string()),
         BlockError::ShuttingDown => ("shutting-down", error.to_string()),
         error => ("other", error.to_string()),
     };
@@ -55,6 +56,7 @@ pub fn error_of(told: Told, name: &str) -> BlockError {
         "corrupt" => BlockError::Corrupt(message),
         "poisoned" => BlockError::Poisoned(message),
         "read-only" => BlockError::ReadOnly,
+        "not-fast" => BlockError::NotFast,
         "shutting-down" => BlockError::ShuttingDown,
         _ => BlockError::Io { context: format!("'{name}'"), source: io::Error::other(message) },
     }
@@ -112,8 +114,13 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
             volume.write_at(offset, &request.body, false).map(|()| Value::Null)
         }
         (Method::Post, "zeroes", Some(offset), Some(length)) => {
-            let zeroed = volume.write_zeroes(offset, length, ZeroOptions::default());
-            zeroed.map(|()| Value::Null)
+            let is = |name| request.asked(name) == Some("true");
+            let (no_hole, fast_only) = (is("no_hole"), is("fast_only"));
+            let options = ZeroOptions { no_hole, fast_only, fua: false };
+            volume.write_zeroes(offset, length, options).map(|()| Value::Null)
+        }
+        (Method::Post, "trim", Some(offset), Some(length)) => {
+            volume.trim(offset, length, false).map(|()| Value::Null)
         }
         (Method::Post, "flush", ..) => volume.flush().map(|()| Value::Null),
         (Method::Get, "extents", Some(offset), Some(length)) => {
@@ -128,7 +135,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
         (Method::Get, "damaged", Some(offset), _) => {
             Ok(json!({ "until": volume.damaged_until(offset) }))
         }
-        _ => return Response::error(404, "a volume has bytes, extents, zeroes and flush"),
+        _ => return Response::error(404, "a volume has bytes, extents, zeroes, trim and flush"),
     };
     match done {
         Ok(value) => Response::json(200, &value),

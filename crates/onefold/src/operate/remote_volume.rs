@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use onefold_block::{BlockDevice, BlockError, Extent, WriteRequest, ZeroOptions};
+use onefold_block::device::check_range;
+use onefold_block::{BlockDevice, BlockError, Extent, ZeroOptions};
 use onefold_control::http::encoded;
 use onefold_control::{Answer, Client, ClientError, Method};
 use onefold_pool::Volume;
@@ -160,6 +161,14 @@ impl RemoteVolume {
         Ok((u64::from_le_bytes(requests), body))
     }
 
+    fn check(&self, offset: u64, len: u64) -> std::result::Result<(), BlockError> {
+        check_range(offset, len, self.size_bytes())
+    }
+
+    fn flush_if(&self, fua: bool) -> std::result::Result<(), BlockError> {
+        if fua { self.flush() } else { Ok(()) }
+    }
+
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
         (0..len)
             .step_by(PIECE_BYTES)
@@ -184,6 +193,7 @@ impl BlockDevice for RemoteVolume {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), BlockError> {
+        self.check(offset, buf.len() as u64)?;
         for (at, piece) in Self::pieces(offset, buf.len()) {
             let what = format!("/bytes?offset={at}&length={}", piece.len());
             let got = self.ask(Method::Get, &what, &[])?;
@@ -197,19 +207,12 @@ impl BlockDevice for RemoteVolume {
     }
 
     fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> std::result::Result<(), BlockError> {
+        // Now, and not after some pieces of it were written.
+        self.check(offset, data.len() as u64)?;
         for (at, piece) in Self::pieces(offset, data.len()) {
             self.ask(Method::Put, &format!("/bytes?offset={at}"), &data[piece])?;
         }
-        if fua { self.flush() } else { Ok(()) }
-    }
-
-    fn write_batch(
-        &self,
-        requests: &[WriteRequest<'_>],
-        results: &mut Vec<std::result::Result<(), BlockError>>,
-    ) {
-        results.clear();
-        results.extend(requests.iter().map(|r| self.write_at(r.offset, r.data, r.fua)));
+        self.flush_if(fua)
     }
 
     fn write_zeroes(
@@ -218,12 +221,17 @@ impl BlockDevice for RemoteVolume {
         len: u64,
         options: ZeroOptions,
     ) -> std::result::Result<(), BlockError> {
-        self.ask(Method::Post, &format!("/zeroes?offset={offset}&length={len}"), &[])?;
-        if options.fua { self.flush() } else { Ok(()) }
+        self.check(offset, len)?;
+        let ZeroOptions { no_hole, fast_only, fua } = options;
+        let how = format!("no_hole={no_hole}&fast_only={fast_only}");
+        self.ask(Method::Post, &format!("/zeroes?offset={offset}&length={len}&{how}"), &[])?;
+        self.flush_if(fua)
     }
 
     fn trim(&self, offset: u64, len: u64, fua: bool) -> std::result::Result<(), BlockError> {
-        self.write_zeroes(offset, len, ZeroOptions { fua, ..ZeroOptions::default() })
+        self.check(offset, len)?;
+        self.ask(Method::Post, &format!("/trim?offset={offset}&length={len}"), &[])?;
+        self.flush_if(fua)
     }
 
     fn flush(&self) -> std::result::Result<(), BlockError> {
@@ -231,6 +239,7 @@ impl BlockDevice for RemoteVolume {
     }
 
     fn block_status(&self, offset: u64, len: u64) -> std::result::Result<Vec<Extent>, BlockError> {
+        self.check(offset, len)?;
         let extents =
             self.ask(Method::Get, &format!("/extents?offset={offset}&length={len}"), &[])?;
         data::extents_of(&extents)
@@ -248,3 +257,6 @@ impl Asked for RemoteVolume {
         self.size_bytes.store(size_bytes, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;
