@@ -51,6 +51,7 @@ fn main() {
         container_bytes: CONTAINER_BYTES as u32,
         writes_per_day: None,
         write_through: false,
+        fill_at_once: false,
     };
     let below: Arc<dyn ContainerStore> = slow;
     let tier = TieredStore::open(Arc::clone(&below), part("fast"), options, None).expect("a tier");

@@ -206,6 +206,12 @@ impl<E: Eviction + Send, A: Admission + Send> Policy for Cache<E, A> {
         Decision { hit, admit, promoted: &self.promoted, evicted: &self.evicted }
     }
 
+    fn has_room(&self, size: u32) -> bool {
+        let room = self.capacity.checked_sub(size.into());
+        room.is_some_and(|room| self.objects.bytes() <= room)
+            && self.eviction.fits_on_flash(size.into())
+    }
+
     fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         outcomes.reserve(batch.len());

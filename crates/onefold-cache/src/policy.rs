@@ -338,6 +338,9 @@ pub trait Policy: Send {
     /// says of it. A hit if it is cached already; not admitted if eviction keeps all others.
     fn allocate(&mut self, key: u64, size: u32) -> Decision<'_>;
 
+    /// Whether [`Policy::allocate`] evicts nothing for another object of this size.
+    fn has_room(&self, size: u32) -> bool;
+
     /// Decides about many requests; `outcomes` gets one entry for each. Gives exactly what
     /// [`Policy::access`] gives one by one, and is faster.
     fn access_batch(&mut self, batch: &[Access], outcomes: &mut Vec<Outcome>);

@@ -85,6 +85,7 @@ pub fn before(
         container_bytes,
         writes_per_day,
         write_through: false,
+        fill_at_once: is_remote,
     };
     archive.read_through(|slow| {
         let opened = budget.and_then(|budget| {

@@ -142,6 +142,7 @@ pub fn open(
                 container_bytes: settings.container_bytes,
                 writes_per_day,
                 write_through: cache.cache_mode == CacheMode::WriteThrough,
+                fill_at_once: false,
             };
             let budget = endurance::budget(cache, &life.life());
             let opened = budget.and_then(|budget| {

@@ -3,7 +3,8 @@
 //! Room: onefold-cache.   In: reads of containers.   Out: [`Answer`], [`Step`].
 //! Invariants: (1) the policy is asked once for each extent that a pass comes to, and of a
 //! container's first long pass about nothing that is not kept  (2) what is written keeps to the
-//! wear budget.
+//! wear budget  (3) what is kept without asking it, so that an empty device is of use soon, makes
+//! nothing leave.
 
 use std::collections::HashMap;
 
@@ -83,6 +84,8 @@ pub struct Decider {
     references: Counts<u32>,
     /// Extents that are on their way, and whether they are still wanted.
     making: HashMap<u64, (Extent, bool)>,
+    /// Whether empty segments are filled with whatever is read.
+    fills: bool,
     /// Admissions to pass by.
     skip: u64,
     /// Bytes of the segment that is being filled: they are written when it is full.
@@ -113,6 +116,7 @@ impl Decider {
             passes: Counts::default(),
             references: Counts::default(),
             making: HashMap::new(),
+            fills: false,
             skip: 0,
             filled: 0,
         })
@@ -144,6 +148,11 @@ impl Decider {
     /// So many blocks refer to a container, as far as is known.
     pub fn set_references(&mut self, container: u32, references: u32) {
         *self.references.get_mut(container.into()) = references;
+    }
+
+    /// Keep whatever is read from now on, in long passes too, as long as segments are empty.
+    pub fn fill_empty_segments(&mut self) {
+        self.fills = true;
     }
 
     /// Pass by the next so many admissions.
@@ -198,22 +207,31 @@ impl Decider {
     /// Whether an extent that is not kept is to be.
     fn newcomer(&mut self, extent: Extent, worth: bool, answer: &mut Answer) -> Option<Keep> {
         let key = extent.key();
+        let fills = self.fills && self.has_room_for(&extent);
         // What begins in its cell already, or is on its way, stays.
-        if !worth || self.policy.contains(key) || self.making.contains_key(&key) {
+        if !(worth || fills) || self.policy.contains(key) || self.making.contains_key(&key) {
             return None;
         }
-        if self.skip > 0 {
-            self.skip -= 1;
-            self.policy.pass(key, extent.flash_bytes());
+        let skipped = self.skip > 0;
+        self.skip -= u64::from(skipped);
+        if skipped || !self.affords(&extent, 0) {
+            if worth {
+                self.policy.pass(key, extent.flash_bytes());
+            }
             return None;
         }
-        if !self.affords(&extent, 0) {
-            self.policy.pass(key, extent.flash_bytes());
-            return None;
-        }
-        let keep = self.ask(&extent, answer)?;
+        let keep = if fills {
+            self.policy.allocate(key, extent.flash_bytes()).admit.then_some(Keep::Fast)
+        } else {
+            self.ask(&extent, answer)
+        }?;
         self.making.insert(key, (extent, true));
         Some(keep)
+    }
+
+    /// Whether nothing has to leave for an extent.
+    fn has_room_for(&self, extent: &Extent) -> bool {
+        self.log.has_empty_segment() && self.policy.has_room(extent.flash_bytes())
     }
 
     /// An extent of a container that was just filled, which nobody has read: it is kept whatever

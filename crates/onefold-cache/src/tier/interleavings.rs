@@ -90,6 +90,7 @@ fn stage(policy: &str, write_through: bool, segments: u64) -> (SimFolder, Tiered
         container_bytes: BYTES as u32,
         writes_per_day: None,
         write_through,
+        fill_at_once: false,
     };
     let store = TieredStore::open(slow, pointed(&fast), options, None).unwrap();
     // Three of these fill a segment; some are written past the end of a small cache.
@@ -230,6 +231,7 @@ fn what_a_policy_keeps_in_memory_is_served_from_there() {
         container_bytes: BYTES as u32,
         writes_per_day: None,
         write_through: false,
+        fill_at_once: false,
     };
     let store = TieredStore::open(slow, Arc::new(fast.clone()), options, None).unwrap();
     read(&store, 1).unwrap();

@@ -122,6 +122,12 @@ struct Segment {
     used: u32,
 }
 
+impl Segment {
+    const fn is_empty(&self) -> bool {
+        self.sequence == 0
+    }
+}
+
 /// The segment that is being filled.
 #[derive(Clone, Copy, Debug)]
 struct Filling {
@@ -137,6 +143,8 @@ pub struct Log {
     shape: Shape,
     segments: Vec<Segment>,
     filling: Option<Filling>,
+    /// Segments that hold nothing and never did since the log was begun, or were lost.
+    empty: u32,
     sequence: u64,
     /// Bytes that may be moved, times 1,000.
     purse: u64,
@@ -146,7 +154,13 @@ impl Log {
     /// An empty log.
     pub fn new(shape: Shape) -> Self {
         let segments = vec![Segment::default(); shape.segments as usize];
-        Self { index: Index::default(), shape, segments, filling: None, sequence: 0, purse: 0 }
+        let (empty, sequence, purse) = (shape.segments, 0, 0);
+        Self { index: Index::default(), shape, segments, filling: None, empty, sequence, purse }
+    }
+
+    /// Whether a segment can be filled for which nothing has to leave.
+    pub const fn has_empty_segment(&self) -> bool {
+        self.empty > 0
     }
 
     /// How it lies on its device.
@@ -171,6 +185,7 @@ impl Log {
         }
         self.segments.truncate(left as usize);
         self.segments.resize(shape.segments as usize, Segment::default());
+        self.empty = self.segments.iter().map(|segment| u32::from(segment.is_empty())).sum();
         self.shape = shape;
         gone
     }
@@ -195,6 +210,7 @@ impl Log {
     /// A segment was found on the device; its extents follow.
     pub fn found_segment(&mut self, slot: u32, sequence: u64) {
         if let Some(segment) = self.segments.get_mut(slot as usize) {
+            self.empty -= u32::from(segment.is_empty());
             *segment = Segment { sequence, ..Segment::default() };
             self.sequence = self.sequence.max(sequence);
         }
@@ -295,6 +311,7 @@ impl Log {
             self.remove(kept.extent.key());
         }
         self.segments[slot as usize] = Segment::default();
+        self.empty += 1;
         gone
     }
 
@@ -344,6 +361,7 @@ impl Log {
             self.remove(kept.extent.key());
         }
         self.sequence += 1;
+        self.empty -= u32::from(self.segments[slot].is_empty());
         self.segments[slot] = Segment { sequence: self.sequence, ..Segment::default() };
         self.filling = Some(Filling { slot: slot as u32, end: HEADER_BYTES, extents: 0 });
         steps.push(Step::Open { slot: slot as u32, sequence: self.sequence });

@@ -57,6 +57,9 @@ pub struct TierOptions {
     pub writes_per_day: Option<WearBudget>,
     /// Whether containers are kept as soon as they are filled, before anybody reads them.
     pub write_through: bool,
+    /// Whether whatever is read is kept as long as nothing has to leave for it, long passes too:
+    /// for slow stores where each byte that is read twice costs more than a write to flash.
+    pub fill_at_once: bool,
 }
 
 /// A slow store with extents of its containers on a fast device.
@@ -124,6 +127,9 @@ impl TieredStore {
         let problem = media.reserve(0, shape.bytes()).err().map(|error| error.to_string());
         let per_day = options.writes_per_day.map(|budget| budget.bytes(shape.bytes()));
         let mut decider = Decider::new(&options.policy, shape, Wear::new(per_day))?;
+        if options.fill_at_once {
+            decider.fill_empty_segments();
+        }
         let found = recover::read_log(&*media, &options.owner, &mut decider, &present);
         recover::warm(&mut decider, saved.as_ref());
         let sequence = saved.as_ref().map_or(0, |saved| saved.sequence);

@@ -62,6 +62,7 @@ pub fn options(policy: &str) -> TierOptions {
         container_bytes: 200_000,
         writes_per_day: None,
         write_through: false,
+        fill_at_once: false,
     }
 }
 

@@ -68,6 +68,7 @@ fn tiered(folder: &SimFolder) -> Option<TieredStore> {
         container_bytes: BYTES as u32,
         writes_per_day: None,
         write_through: false,
+        fill_at_once: false,
     };
     TieredStore::open(slow(), Arc::new(folder.clone()), options, None).ok()
 }

@@ -12,7 +12,7 @@ use onefold_cache::tier::{TierError, TierOptions, TierSize, TieredStore};
 use onefold_objects::sim::Loss;
 use onefold_objects::{Expect, ObjectFolder, Objects as _, SimObjects};
 
-use crate::support::{add, create, open, read, trees};
+use crate::support::{Tree, add, create, open, read, trees};
 
 const AT_ONCE: usize = 16;
 
@@ -21,24 +21,37 @@ fn try_tier(
     fast: &SimFolder,
     owner: [u8; 16],
 ) -> Result<TieredStore, TierError> {
-    let options = TierOptions {
+    TieredStore::open(slow, Arc::new(fast.clone()), options("lru", owner), None)
+}
+
+fn options(policy: &str, owner: [u8; 16]) -> TierOptions {
+    TierOptions {
         owner,
-        policy: "lru".to_owned(),
+        policy: policy.to_owned(),
         size: TierSize::Bytes(4 << 20),
         container_bytes: LEN as u32,
         writes_per_day: None,
         write_through: false,
-    };
-    TieredStore::open(slow, Arc::new(fast.clone()), options, None)
+        fill_at_once: true,
+    }
 }
 
 /// An archive that is read through a cache, as a process of its own.
 fn open_through(store: &SimObjects, fast: &SimFolder) -> (Archive, Arc<TieredStore>) {
+    open_with(store, fast, options("lru", [0; 16]))
+}
+
+fn open_with(
+    store: &SimObjects,
+    fast: &SimFolder,
+    options: TierOptions,
+) -> (Archive, Arc<TieredStore>) {
     let folder = ObjectFolder::new(Arc::new(store.clone()), None).with_reads_at_once(AT_ONCE);
     let mut archive = Archive::open(Arc::new(folder)).unwrap();
     let (owner, mut tier) = (archive.identity().uuid, None);
     archive.read_through(|slow| {
-        let opened = Arc::new(try_tier(slow, fast, owner).unwrap());
+        let (folder, options) = (Arc::new(fast.clone()), TierOptions { owner, ..options });
+        let opened = Arc::new(TieredStore::open(slow, folder, options, None).unwrap());
         tier = Some(Arc::clone(&opened));
         opened
     });
@@ -79,6 +92,28 @@ fn a_warm_cache_asks_the_store_for_no_container_and_lists_them_once_more() {
     let slow = containers_of(&store, AT_ONCE);
     assert!(matches!(try_tier(slow, &fast, [9; 16]), Err(TierError::NotACache(_))));
     assert_eq!(asked(0).hits, warm.hits + warm.hits - cold.hits);
+}
+
+#[test]
+fn what_was_read_in_order_once_is_asked_for_no_more_while_there_is_room() {
+    let store = SimObjects::new();
+    create(&store, false).unwrap();
+    let content = SplitMix64::new(31).bytes(2_000_000);
+    let tree = Tree::from([(b"long".to_vec(), Some(content))]);
+    add(&mut open(&store), &tree).unwrap();
+    for (policy, fills) in [("lru", true), ("toll", true), ("lru", false)] {
+        let fast = SimFolder::new();
+        let asked = || {
+            let before = store.log().len();
+            let options = TierOptions { fill_at_once: fills, ..options(policy, [0; 16]) };
+            let (archive, tier) = open_with(&store, &fast, options);
+            assert!(read(&archive, 1).unwrap() == tree);
+            tier.save();
+            requests(&store, before).0
+        };
+        let (first, second) = (asked(), asked());
+        assert!(first > 1 && (second == 0) == fills, "{policy}: {first}, then {second}");
+    }
 }
 
 fn containers_of(store: &SimObjects, at_once: usize) -> Arc<dyn ContainerStore> {
@@ -180,7 +215,7 @@ fn a_request_that_is_lost_is_an_error_and_nothing_is_kept_for_it_that_is_not_rig
             assert!(read(&open_through(&here, &fast).0, 3).unwrap() == trees[2], "{context}");
         }
     }
-    assert!(failed > 2, "{failed}");
+    assert!(failed > 1, "{failed}");
 }
 
 #[test]

@@ -51,6 +51,7 @@ fn open_as(
                 container_bytes: settings.container_bytes,
                 writes_per_day: None,
                 write_through,
+                fill_at_once: false,
             };
             match TieredStore::open(Arc::clone(&store), Arc::new(fast.clone()), options, None) {
                 Ok(opened) => Arc::clone(tier.insert(Arc::new(opened))) as Arc<dyn ContainerStore>,

@@ -273,6 +273,57 @@ fn a_container_is_passed_over_once_before_any_of_a_long_pass_is_kept() {
     }
 }
 
+/// Read a container from end to end; what is to be kept comes. Bytes of it that were kept before,
+/// and how many extents are to be kept.
+fn read_through(decider: &mut Decider, container: u32) -> (u32, usize) {
+    let (mut hit, mut kept) = (0, 0);
+    let answer = decider.read(container, LEN, 0, LEN);
+    assert_eq!(answer.gone, []);
+    for part in answer.parts {
+        match part {
+            Part::Kept { from, upto, .. } => hit += upto - from,
+            Part::Slow { keep, .. } => {
+                for (extent, how) in keep {
+                    kept += usize::from(how == Keep::Fast);
+                    decider.fetched(extent, how);
+                }
+            }
+        }
+    }
+    (hit, kept)
+}
+
+#[test]
+fn empty_segments_are_filled_with_what_is_read_once_and_nothing_leaves_for_it() {
+    for entry in POLICIES.iter().filter(|entry| !entry.offline) {
+        // A container has two extents, the second shorter, and takes one segment.
+        let shape = Shape { segment_bytes: 262_144, segments: 16 };
+        let mut decider = Decider::new(entry.name, shape, Wear::new(None)).unwrap();
+        decider.fill_empty_segments();
+        let mut filled = 0;
+        while read_through(&mut decider, filled).1 == 2 {
+            filled += 1;
+        }
+        assert!(filled >= 13, "{}: {filled}", entry.name);
+        for container in 0..filled {
+            assert_eq!(read_through(&mut decider, container), (LEN, 0), "{}", entry.name);
+        }
+        // From now on it is as ever.
+        assert_eq!(read_through(&mut decider, 100), (0, 0));
+        decider.lost(key(0));
+        assert_eq!(read_through(&mut decider, 101), (0, 0), "{}: no segment is empty", entry.name);
+    }
+    // Nor is more written than may be, and the policy hears nothing of a long pass.
+    let mut poor = with_budget("plc", Some(1000));
+    poor.fill_empty_segments();
+    assert_eq!(read_through(&mut poor, 1), (0, 0));
+    assert_eq!(poor.policy().export(), twin("plc").export());
+    let mut skips = decider("lru");
+    skips.fill_empty_segments();
+    skips.set_skip(1);
+    assert_eq!(read_through(&mut skips, 1), (0, 1));
+}
+
 #[test]
 fn of_a_container_that_goes_for_good_nothing_is_known_and_of_its_neighbour_all() {
     let whole = 4 << 20;

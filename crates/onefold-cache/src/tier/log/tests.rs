@@ -57,6 +57,8 @@ fn check(log: &Log) {
     all.sort_unstable_by_key(|kept| kept.place);
     let bytes: u64 = all.iter().map(|kept| u64::from(kept.extent.flash_bytes())).sum();
     assert_eq!(log.live_bytes(), bytes);
+    let empty = log.segments.iter().filter(|segment| segment.sequence == 0).count();
+    assert_eq!((log.empty as usize, log.has_empty_segment()), (empty, empty > 0));
     for pair in all.windows(2) {
         let end = pair[0].place.0 + pair[0].extent.flash_bytes() / ALIGN;
         assert!(end <= pair[1].place.0, "{pair:?}");
@@ -249,6 +251,7 @@ fn a_segment_that_could_not_be_written_goes_with_all_that_is_in_it_and_comes_nex
     assert_eq!((log.index.len(), log.live_bytes()), (42, 42 * 512));
     assert_eq!(put(&mut log, small(99), None)[1], Step::Open { slot: 3, sequence: 9 });
     assert_eq!(log.lost(3, 4), [], "it has another number now");
+    check(&log);
 }
 
 #[test]
@@ -360,6 +363,7 @@ fn a_smaller_log_loses_its_end_and_one_of_other_segments_all() {
         assert!(log.segments[left..].iter().all(|segment| segment.sequence == 0), "{shape:?}");
         assert_eq!(log.sequence(), 8, "numbers go on");
         let steps = put(&mut log, small(50), None);
+        check(&log);
         let opens = (!filling).then_some(Step::Open { slot: 0, sequence: 9 });
         assert_eq!(steps.first().filter(|_| steps.len() > 1), opens.as_ref(), "{shape:?}");
     }

@@ -1,4 +1,5 @@
 //! A volume behind a server is a device like any other.
+//! Room: onefold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
