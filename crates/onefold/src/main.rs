@@ -20,8 +20,6 @@ mod failure;
 mod handover;
 mod interrupt;
 mod make_pool;
-#[cfg(feature = "mount")]
-mod mount;
 mod open_pool;
 mod operate;
 mod out_file;
@@ -30,7 +28,6 @@ mod pool_cache;
 mod progress;
 mod random;
 mod reference;
-mod reserve;
 mod scrub_state;
 mod serve;
 mod settings_file;
@@ -50,6 +47,9 @@ use std::process::ExitCode;
 
 use args::{Command, EstimateCommand, PoolCommand, TraceCommand, VolumeCommand};
 use output::Printer;
+
+#[global_allocator]
+static ALLOCATOR: onefold_export::Allocator = onefold_export::Allocator;
 
 fn main() -> ExitCode {
     completion::answer_shell();

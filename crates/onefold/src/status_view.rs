@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use onefold_block::{ByteSize, Generation};
+use onefold_export::{Allowed, Limits, Sharing};
 use onefold_pool::{PoolStatus, VolumeStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,6 @@ use crate::duplicates_view::duplicates_table;
 use crate::open_pool::uuid_text;
 use crate::pool_cache::CacheReport;
 use crate::scrub_state::ScrubState;
-use crate::sharing::{Allowed, Limits, Sharing};
 use crate::table::{Align, Table, count, percent, plural};
 
 /// A table of volumes, with a head.
@@ -46,7 +46,7 @@ pub fn volume_table(volumes: &[VolumeStatus]) -> Table {
 
 /// How a volume is shared; what cannot be read is for nobody.
 fn sharing_of(volume: &VolumeStatus) -> Sharing {
-    Sharing::of_note(&volume.note).unwrap_or_else(|_| Sharing::nobody())
+    Sharing::of_any_note(&volume.note)
 }
 
 fn times(ratio: f64) -> String {

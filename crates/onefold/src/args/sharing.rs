@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_block::ByteSize;
 
-use crate::sharing::ClientName;
+use onefold_export::ClientName;
 
 /// `onefold volume allow`
 #[derive(Clone, Debug, clap::Args)]

@@ -7,25 +7,20 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use onefold_archive::{BrowseMemory, Browser, LockKind};
+use onefold_mount::{Damage, Mounted};
 
 use super::archive::{failure, open};
 use crate::archive_cache;
 use crate::args::ArchiveMountArgs;
 use crate::args::Hangup;
 use crate::failure::{Failure, Result};
-use crate::mount::{Ahead, Damage, Door, hand_over};
 use crate::output::Printer;
 use crate::pool_cache::ServedCache;
 use crate::serve::child::{self, Child};
 use crate::serve::events::{Event, Events};
 use crate::table::plural;
-
-/// Threads that answer: readers beside each other, and decompressing beside copying.
-const THREADS: usize = 2;
 
 /// Mount.
 pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
@@ -42,8 +37,8 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
     };
     let browser = Browser::new(archive, memory).map_err(|error| failure(&args.store, error))?;
     let versions = browser.versions().len() as u64;
-    let damage = Arc::new(Damage::default());
-    let mut mounted = Mounted::start(browser, &damage, args, &dir, &events)?;
+    let damage = Arc::new(Damage::new(|what| Printer::new(false).warning(what)));
+    let mounted = mount(browser, &damage, args, &dir, &events)?;
     let command = match &args.run {
         None => {
             introduce(args, versions, printer);
@@ -55,7 +50,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
             match started {
                 Ok(child) => Some(child),
                 Err(failure) => {
-                    mounted.end(&dir, printer);
+                    unmount(mounted, &dir, printer);
                     return Err(failure);
                 }
             }
@@ -63,7 +58,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
     };
     let ended = wait(&events, &cache);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
-    mounted.end(&dir, printer);
+    unmount(mounted, &dir, printer);
     let code = ended.map_or(0, child::exit_code);
     let code = if code == 0 && damage.was_met() { 1 } else { code };
     if command.is_none() {
@@ -116,90 +111,51 @@ fn wait(events: &Events, cache: &ServedCache) -> Option<ExitStatus> {
     }
 }
 
-/// A file system that is mounted.
-struct Mounted {
-    unmounter: SessionUnmounter,
-    /// Answers the kernel.
-    thread: JoinHandle<std::io::Result<()>>,
+/// Mount it, and say what to do if the system refuses.
+fn mount(
+    browser: Browser,
+    damage: &Arc<Damage>,
+    args: &ArchiveMountArgs,
+    dir: &Path,
+    events: &Events,
+) -> Result<Mounted> {
+    let ended = events.sender();
+    let ended = move || {
+        // Nobody listens any more where this was the end that was asked for.
+        let _ = ended.send(Event::Stop);
+    };
+    let at = args.dir.display();
+    Mounted::start(browser, damage, (dir, args.allow_other), ended).map_err(|error| {
+        let failure = Failure::nothing_done(format!("cannot mount at '{at}': {error}"));
+        if !Path::new("/dev/fuse").exists() {
+            return failure.hint("this system has no /dev/fuse: modprobe fuse");
+        }
+        match error.kind() {
+            ErrorKind::NotFound => failure.hint("fusermount3 is needed: apt install fuse3"),
+            _ if args.allow_other => {
+                failure.hint("--allow-other needs root, or user_allow_other in /etc/fuse.conf")
+            }
+            _ => failure,
+        }
+    })
 }
 
-impl Mounted {
-    fn start(
-        browser: Browser,
-        damage: &Arc<Damage>,
-        args: &ArchiveMountArgs,
-        dir: &Path,
-        events: &Events,
-    ) -> Result<Self> {
-        let (browser, (ahead, runs)) = (Arc::new(browser), Ahead::new());
-        let door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
-        let at = args.dir.display();
-        let refused = |error: std::io::Error| {
-            let failure = Failure::nothing_done(format!("cannot mount at '{at}': {error}"));
-            if !Path::new("/dev/fuse").exists() {
-                return failure.hint("this system has no /dev/fuse: modprobe fuse");
-            }
-            match error.kind() {
-                ErrorKind::NotFound => failure.hint("fusermount3 is needed: apt install fuse3"),
-                _ if args.allow_other => {
-                    failure.hint("--allow-other needs root, or user_allow_other in /etc/fuse.conf")
-                }
-                _ => failure,
-            }
-        };
-        let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::RO,
-            // Archives of others are looked at as well: their programs get nobody's rights, and
-            // their devices lead nowhere.
-            MountOption::NoSuid,
-            MountOption::NoDev,
-            MountOption::FSName("onefold".to_owned()),
-            MountOption::Subtype("onefold".to_owned()),
-        ];
-        if args.allow_other {
-            config.acl = SessionACL::All;
-            config.mount_options.push(MountOption::DefaultPermissions);
-        }
-        config.n_threads = Some(THREADS);
-        let mut session = Session::new(door, dir, &config).map_err(refused)?;
-        let unmounter = session.unmount_callable();
-        let kernel = session.notifier();
-        // It ends with the mount, when nobody tells it any more of what was read.
-        std::thread::Builder::new()
-            .name("mount-ahead".to_owned())
-            .spawn(move || hand_over(&runs, &browser, &kernel))
-            .map_err(refused)?;
-        let ended = events.sender();
-        let thread = std::thread::Builder::new()
-            .name("mount".to_owned())
-            .spawn(move || {
-                let result = session.run();
-                // Nobody listens any more where this was the end that was asked for.
-                let _ = ended.send(Event::Stop);
-                result
-            })
-            .map_err(refused)?;
-        Ok(Self { unmounter, thread })
+/// Unmount it, if nobody has.
+fn unmount(mut mounted: Mounted, dir: &Path, printer: &Printer) {
+    if mounted.is_over() {
+        return;
     }
-
-    /// Unmount it, if nobody has.
-    fn end(&mut self, dir: &Path, printer: &Printer) {
-        if self.thread.is_finished() {
+    let at = dir.display();
+    if let Err(error) = mounted.unmount() {
+        if error.kind() != ErrorKind::ResourceBusy {
+            printer.warning(&format!("cannot unmount '{at}': {error}"));
             return;
         }
-        if let Err(error) = self.unmounter.unmount() {
-            if error.kind() != ErrorKind::ResourceBusy {
-                let at = dir.display();
-                printer.warning(&format!("cannot unmount '{at}': {error}"));
-                return;
-            }
-            // It goes out of sight now, and what is open in it ends with this process.
-            printer.warning(&format!("'{}' was still in use", dir.display()));
-            let detached = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
-            if let Err(error) = detached {
-                printer.warning(&format!("cannot unmount '{}': {error}", dir.display()));
-            }
+        // It goes out of sight now, and what is open in it ends with this process.
+        printer.warning(&format!("'{at}' was still in use"));
+        let detached = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::DETACH);
+        if let Err(error) = detached {
+            printer.warning(&format!("cannot unmount '{at}': {error}"));
         }
     }
 }

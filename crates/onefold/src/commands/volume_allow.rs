@@ -2,6 +2,7 @@
 //! Room: onefold.
 
 use onefold_control::Report;
+use onefold_export::{ClientName, Sharing};
 use onefold_pool::Budgets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::operate::door::{self, Opening};
 use crate::operate::{Context, table};
 use crate::output::Printer;
-use crate::sharing::{self, ClientName, Sharing};
+use crate::sharing;
 
 /// Who is let in.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use onefold_block::{BlockDevice, Generation};
+use onefold_export::reserve::{self, Careful};
 use onefold_nbd::{Changes, Client, ExportEntry, Exports};
 
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
-use crate::reserve::{self, Careful};
 
 /// Between the name of an export and the number of its generation.
 const MARK: &str = "@g";

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use onefold_block::BlockDevice;
 use onefold_block::wrappers::{Clock, ContentHash, SystemClock};
+use onefold_export::Recording;
+use onefold_export::recording::{Message, identities};
 use onefold_pool::Volume;
 use onefold_workload::RecordingEncoder;
 
-use super::record::{Message, Shared, identities, key};
+use super::record::key;
 use crate::failure::{Failure, Result};
 
 /// Recordings at a time.
@@ -25,7 +27,7 @@ const ABANDONED: Duration = Duration::from_secs(30);
 pub struct LiveRecording {
     number: u64,
     volume: Volume,
-    shared: Arc<Shared>,
+    recording: Arc<Recording>,
     clock: Arc<dyn Clock>,
     hash: ContentHash,
     frames: Mutex<Receiver<Message>>,
@@ -49,11 +51,11 @@ impl LiveRecording {
         let mut encoder = RecordingEncoder::new(unit).ok_or_else(refused)?;
         let name = volume.name();
         encoder.name(0, &name);
-        let (shared, frames) = Shared::new(encoder, format!("of volume '{name}'"));
+        let (recording, frames) = Recording::new(encoder, format!("of volume '{name}'"));
         Ok(Self {
             number,
             volume: volume.clone(),
-            shared,
+            recording,
             clock: Arc::new(SystemClock::new()),
             hash: identities(unit, key()?),
             frames: Mutex::new(frames),
@@ -73,18 +75,18 @@ impl LiveRecording {
 
     /// The device, recorded.
     pub fn device(&self, plain: &Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
-        let (shared, clock) = (Arc::clone(&self.shared), Arc::clone(&self.clock));
-        shared.device((0, None), Arc::clone(plain), clock, self.hash)
+        let (recording, clock) = (Arc::clone(&self.recording), Arc::clone(&self.clock));
+        recording.device((0, None), Arc::clone(plain), clock, self.hash)
     }
 
     /// What came since the last look, begun frames included.
     pub fn fetch(&self) -> Fetched {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         // Looked at first: what was handed over before the end is among the frames.
-        let ended = self.shared.ended().map(str::to_owned);
-        let requests = self.shared.requests();
+        let ended = self.recording.ended().map(str::to_owned);
+        let requests = self.recording.requests();
         let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        let frames = self.shared.begun(&frames).0.concat();
+        let frames = self.recording.begun(&frames).0.concat();
         Fetched { requests, frames, ended }
     }
 
@@ -93,7 +95,7 @@ impl LiveRecording {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let abandoned = now.saturating_duration_since(asked) > ABANDONED;
         if abandoned {
-            self.shared.end("nobody has asked for it in 30 s");
+            self.recording.end("nobody has asked for it in 30 s");
         }
         abandoned
     }
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!((first.requests, first.ended), (1, None));
         assert!(recording.fetch().frames.is_empty(), "once each");
         let (mut writes, data) = (0, vec![2; 1 << 20]);
-        while recording.shared.ended().is_none() {
+        while recording.recording.ended().is_none() {
             device.write_at(0, &data, false).unwrap();
             writes += 1;
             assert!(writes < 10_000, "frames pile up without bound");

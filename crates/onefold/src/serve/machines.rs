@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onefold_block::BlockDevice;
+use onefold_export::SlowDevice;
 use onefold_nbd::{
     Client, Exports, ServerError, SlowLog, SlowRequests, SocketFile, private_socket,
 };
 use onefold_vhost::{Handle, Server, ServerConfig, Source};
 
 use super::listeners::{Listening, refused};
-use super::slow_device::SlowDevice;
 use crate::args::MachineSocket;
 use crate::failure::Result;
 

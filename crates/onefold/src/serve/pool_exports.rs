@@ -6,19 +6,17 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use onefold_block::wrappers::{Clock, DeviceCounters, StatsDevice};
+use onefold_block::wrappers::{Clock, DeviceCounters};
 use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
+use onefold_export::{Right, Share, SharedDevice, Tap, counted};
 use onefold_metrics::ExportSample;
 use onefold_nbd::{Changes, Client, ExportEntry, Exports};
 use onefold_pool::{Pool, SNAPSHOT_MARK, SnapshotInfo, Volume};
 
 use super::live_record::{LiveRecording, RECORDINGS_MAX};
 use super::record::Recorder;
-use super::share::{Share, SharedDevice};
-use super::tap::Tap;
-use crate::clock;
 use crate::failure::{Failure, Result};
-use crate::sharing::{Right, Sharing};
+use crate::{clock, sharing};
 
 /// Exports that are counted each under its name; what comes after them is counted together.
 const METERS_MAX: usize = 1000;
@@ -200,7 +198,7 @@ impl PoolExports {
             return Arc::clone(share);
         }
         rows.shares.retain(|(_, share)| Arc::strong_count(share) > 1);
-        let share = Arc::new(Share::new(Sharing::of(&owner), Arc::clone(&self.clock)));
+        let share = Arc::new(Share::new(sharing::of(&owner), Arc::clone(&self.clock)));
         rows.shares.push((owner, Arc::clone(&share)));
         share
     }
@@ -210,7 +208,7 @@ impl PoolExports {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let row = rows.shares.iter().find(|(of, _)| of.is(volume));
         if let Some((of, share)) = row {
-            share.set(Sharing::of(of));
+            share.set(sharing::of(of));
         }
     }
 
@@ -228,8 +226,7 @@ impl PoolExports {
         // Devices that nobody has are made again when somebody comes.
         rows.devices.retain(|row| Arc::strong_count(&row.device) > 1);
         let (counters, clock) = (self.counters(volume), Arc::clone(&self.clock));
-        let device: Arc<dyn BlockDevice> =
-            Arc::new(StatsDevice::timed(volume.clone(), counters, clock));
+        let device = counted(volume.clone(), counters, clock);
         let device = match &self.recorder {
             Some(recorder) => recorder.named_device(&volume.name(), device),
             None => device,
@@ -250,7 +247,7 @@ fn forget_deleted(meters: &mut Vec<Meter>) {
 /// Whether a volume or snapshot is there for a client.
 fn sees(client: &Client, volume: &Volume) -> bool {
     // Without a look into the note: it may be many volumes.
-    *client == Client::Local || Sharing::of(volume).right_of(client) != Right::Nothing
+    *client == Client::Local || sharing::of(volume).right_of(client) != Right::Nothing
 }
 
 impl Exports for PoolExports {
@@ -344,7 +341,7 @@ mod tests {
             pool.snapshot(&format!("{name}@s"), 1, false).unwrap();
         }
         let share = |name: &str, client: &str, read_only| {
-            let mut sharing = Sharing::of(&pool.volume(name).unwrap());
+            let mut sharing = sharing::of(&pool.volume(name).unwrap());
             sharing.allow(client.parse().unwrap(), read_only);
             pool.set_note(name, &sharing.to_note()).unwrap();
             exports.share_again(&pool.volume(name).unwrap());
@@ -380,7 +377,7 @@ mod tests {
         // Who has a snapshot has it by the rights of its volume.
         let snapshot = exports.open("plain@s", &two).unwrap();
         snapshot.read_at(0, &mut [0]).unwrap();
-        let mut sharing = Sharing::of(&pool.volume("plain").unwrap());
+        let mut sharing = sharing::of(&pool.volume("plain").unwrap());
         sharing.deny(&"CN=two".parse().unwrap());
         pool.set_note("plain", &sharing.to_note()).unwrap();
         exports.share_again(&pool.volume("plain").unwrap());

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onefold_block::wrappers::StatsDevice;
 use onefold_block::{BlockDevice, ByteSize, FileFolder};
+use onefold_export::counted;
 use onefold_flash::FtlError;
 use onefold_flash::drive::{self, Door as DriveDoor, DriveError, OpenDrive, WallClock};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
@@ -96,7 +96,7 @@ fn table(
         let drive = Arc::clone(open.device());
         let device = DriveDoor::new(drive, word);
         let (counters, clock) = (Arc::clone(counters), Arc::clone(&clock));
-        let device: Arc<dyn BlockDevice> = Arc::new(StatsDevice::timed(device, counters, clock));
+        let device: Arc<dyn BlockDevice> = counted(device, counters, clock);
         let device = match recorder {
             Some(recorder) => recorder.device_asked(stream, device, word),
             None => device,

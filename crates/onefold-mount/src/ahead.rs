@@ -1,5 +1,6 @@
 //! Small files that are likely to be read next, given to the kernel before it asks for them.
-//! Room: onefold.   In: which small files were read.   Out: contents, for the kernel's memory.
+//! Room: onefold-mount.   In: which small files were read.   Out: contents, for the kernel's
+//! memory.
 //! The question about a small file costs more than its answer. Who reads one file after another in
 //! the order of the listing, as copying, searching and comparing do, gets the next ones unasked.
 //! Invariant: nobody who answers a question waits for this. Handing over a page waits for the

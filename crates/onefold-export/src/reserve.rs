@@ -1,5 +1,5 @@
 //! Memory that is set aside for the moment in which the system has none.
-//! Room: onefold.
+//! Room: onefold-export.
 //! The standard library ends the process when an allocation fails, and every operation allocates
 //! small things. So this allocator gives back what was set aside and tries again; what is under way
 //! comes to its end with that, and requests are refused until as much can be set aside anew. What
@@ -23,11 +23,8 @@ const BYTES: usize = 32 << 20;
 /// What is set aside, if anything is.
 static SET_ASIDE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
-
-/// The system's allocator, with something set aside.
-struct Allocator;
+/// The system's allocator, with something set aside, to be the global one of a program.
+pub struct Allocator;
 
 impl Allocator {
     /// Try again if what was set aside could be given back.

@@ -1,5 +1,5 @@
 //! A device that can be recorded from one request to the next, while clients have it.
-//! Room: onefold.
+//! Room: onefold-export.
 //! Cost: one load a request while nothing is recorded.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,6 @@
 //! The kernel's questions about a mounted archive, answered by walking about in it.
-//! Room: onefold.   In: requests of FUSE.   Out: `Browser`.
+//! Room: onefold-mount.   In: requests of FUSE.   Out: `Browser`.
 //! Nothing here changes while it is mounted, so the kernel may keep all that it is told.
-
-mod ahead;
-mod damage;
-mod recent;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,9 +16,9 @@ use onefold_archive::{
     ArchiveError, Browser, Found, FoundKind, Kind, Listed, Metadata, Node, OpenFile,
 };
 
-pub use ahead::{Ahead, hand_over};
-pub use damage::Damage;
-use recent::Recent;
+use crate::ahead::Ahead;
+use crate::damage::Damage;
+use crate::recent::Recent;
 
 /// How long the kernel may keep what it is told.
 const KEEP: Duration = Duration::from_hours(24);

@@ -1,5 +1,5 @@
 //! A device whose slow calls are told to the log, for doors that tell of none themselves.
-//! Room: onefold.
+//! Room: onefold-export.
 //! Invariant: every call is forwarded as it is, batches as batches.
 
 use std::sync::Arc;
@@ -10,10 +10,13 @@ use onefold_nbd::{SlowCall, SlowLog, Whose};
 
 /// The device of one client. What waits before a call is not counted.
 pub struct SlowDevice {
+    /// Where calls go.
     pub device: Arc<dyn BlockDevice>,
+    /// What slow ones are told to.
     pub log: Arc<SlowLog>,
-    /// Whom the log means, and what it has.
+    /// Whom the log means.
     pub peer: String,
+    /// What that client has.
     pub export: String,
 }
 

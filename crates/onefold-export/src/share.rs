@@ -1,5 +1,5 @@
 //! A volume as it is shared now, and the device that one client has of it.
-//! Room: onefold.
+//! Room: onefold-export.
 //! Invariants: (1) a right that is taken away counts from the next request on, for clients that are
 //! connected too; (2) limits hold requests back and change nothing else about them.
 //! Cost: two loads a request, where nothing was ever changed or limited.
@@ -11,7 +11,7 @@ use onefold_block::wrappers::Clock;
 use onefold_block::{BlockDevice, BlockError, Extent, WriteRequest, ZeroOptions};
 use onefold_nbd::Client;
 
-use super::limiter::{Limiter, Rates};
+use crate::limiter::{Limiter, Rates};
 use crate::sharing::{Limits, Right, Sharing};
 
 /// A volume as it is shared now, for all who have it or a snapshot of it.

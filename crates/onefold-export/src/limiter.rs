@@ -1,5 +1,5 @@
 //! Keeps what is asked of a volume to a rate, by letting requests wait.
-//! Room: onefold.
+//! Room: onefold-export.
 //! Invariants: (1) requests wait and never fail for it; (2) who waits notices within
 //! [`SLICE_NS`] that a limit is changed or lifted, as by a server that stops.
 

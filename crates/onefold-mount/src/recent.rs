@@ -1,5 +1,5 @@
 //! Files that were read lately, for a kernel that says which file to read and not which open one.
-//! Room: onefold.
+//! Room: onefold-mount.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,23 +1,26 @@
 //! Damage that was met, named once.
-//! Room: onefold.
+//! Room: onefold-mount.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use onefold_archive::{ArchiveError, OpenFile};
 
-use crate::output::Printer;
-
 /// What is named; what comes after it is only counted as met.
 const NAMED_MAX: usize = 1000;
 
 /// What was said about damage.
-#[derive(Default)]
 pub struct Damage {
     named: Mutex<HashSet<String>>,
+    warn: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Damage {
+    /// None yet. `warn` is told of it.
+    pub fn new(warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { named: Mutex::default(), warn: Box::new(warn) }
+    }
+
     /// Something could not be read.
     pub fn meet(&self, error: &ArchiveError) {
         self.say(error.to_string());
@@ -38,11 +41,10 @@ impl Damage {
         if named.len() == NAMED_MAX || named.contains(&what) {
             return;
         }
-        let printer = Printer::new(false);
-        printer.warning(&what);
+        (self.warn)(&what);
         named.insert(what);
         if named.len() == NAMED_MAX {
-            printer.warning("what else is damaged is not named any more");
+            (self.warn)("what else is damaged is not named any more");
         }
     }
 }

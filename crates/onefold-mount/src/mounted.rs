@@ -1,0 +1,83 @@
+//! A file system while it is mounted.
+//! Room: onefold-mount.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use onefold_archive::Browser;
+
+use crate::ahead::{Ahead, hand_over};
+use crate::damage::Damage;
+use crate::door::Door;
+
+/// Threads that answer: readers beside each other, and decompressing beside copying.
+const THREADS: usize = 2;
+
+/// A file system that is mounted. Dropping it leaves it mounted until the process ends.
+pub struct Mounted {
+    unmounter: SessionUnmounter,
+    /// Answers the kernel.
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Mounted {
+    /// Mount at `dir`, for the user alone or for others too. `ended` is called when it is mounted
+    /// no longer, whoever unmounted it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn start(
+        browser: Browser,
+        damage: &Arc<Damage>,
+        (dir, allow_other): (&Path, bool),
+        ended: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (browser, (ahead, runs)) = (Arc::new(browser), Ahead::new());
+        let door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::RO,
+            // Archives of others are looked at as well: their programs get nobody's rights, and
+            // their devices lead nowhere.
+            MountOption::NoSuid,
+            MountOption::NoDev,
+            MountOption::FSName("onefold".to_owned()),
+            MountOption::Subtype("onefold".to_owned()),
+        ];
+        if allow_other {
+            config.acl = SessionACL::All;
+            config.mount_options.push(MountOption::DefaultPermissions);
+        }
+        config.n_threads = Some(THREADS);
+        let mut session = Session::new(door, dir, &config)?;
+        let unmounter = session.unmount_callable();
+        let kernel = session.notifier();
+        // It ends with the mount, when nobody tells it any more of what was read.
+        std::thread::Builder::new()
+            .name("mount-ahead".to_owned())
+            .spawn(move || hand_over(&runs, &browser, &kernel))?;
+        let answer = move || {
+            let result = session.run();
+            ended();
+            result
+        };
+        let thread = std::thread::Builder::new().name("mount".to_owned()).spawn(answer)?;
+        Ok(Self { unmounter, thread })
+    }
+
+    /// Whether it is mounted no longer.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Unmount it.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be unmounted.
+    pub fn unmount(&mut self) -> io::Result<()> {
+        self.unmounter.unmount()
+    }
+}
