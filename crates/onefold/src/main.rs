@@ -55,7 +55,11 @@ fn main() -> ExitCode {
     completion::answer_shell();
     let parsed = match settings_file::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
-        Err(settings_file::ParseError::Clap(error)) => error.exit(),
+        Err(settings_file::ParseError::Clap(error)) => {
+            let Some(failure) = args::absent::explain(&error) else { error.exit() };
+            Printer::new(false).failure(&failure);
+            return failure.exit_code();
+        }
         Err(settings_file::ParseError::File(failure)) => {
             Printer::new(false).failure(&failure);
             return failure.exit_code();

@@ -3,6 +3,7 @@
 //! Invariant: a flag is defined here and nowhere else. Help, completions, the manual pages,
 //! `docs/cli.md`, the environment and the settings file all follow from these definitions.
 
+pub mod absent;
 mod access;
 #[cfg(feature = "archive")]
 mod archive;
@@ -85,32 +86,10 @@ shell make it when it starts.
   ~/.zshrc                    source <(onefold completions zsh)
   ~/.config/fish/config.fish  onefold completions fish | source";
 
-#[cfg(feature = "archive")]
-const NO_ARCHIVE: &str = "";
-#[cfg(not(feature = "archive"))]
-const NO_ARCHIVE: &str = "
-
-This program was built without the command archive; the feature `archive` has it.";
-
-#[cfg(feature = "top")]
-const NO_TOP: &str = "";
-#[cfg(not(feature = "top"))]
-const NO_TOP: &str = "
-
-This program was built without the command top; the feature `top` has it.";
-
-#[cfg(feature = "models")]
-const NO_MODELS: &str = "";
-#[cfg(not(feature = "models"))]
-const NO_MODELS: &str = "
-
-This program was built without the commands cache, ssd, array, scrambler and reproduce; the feature
-`models` has them.";
-
 /// Store every block once: deduplicated, compressed, thin disks over NBD.
 #[derive(Debug, Parser)]
 #[command(name = "onefold", version, max_term_width = 100)]
-#[command(after_help = [EXAMPLES, NO_ARCHIVE, NO_TOP, NO_MODELS].concat())]
+#[command(after_help = EXAMPLES.to_owned() + &absent::note())]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
 pub struct Args {
