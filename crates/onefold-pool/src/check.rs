@@ -113,6 +113,15 @@ impl Pool {
         &self,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<CheckReport> {
+        self.check_in_passes(CHUNKS_PER_PASS, progress)
+    }
+
+    /// The same with the places of so many chunks in memory at once.
+    pub(crate) fn check_in_passes(
+        &self,
+        chunks_per_pass: u64,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Option<CheckReport> {
         let inner = &*self.inner;
         let mut report = CheckReport::default();
         check_supers(inner, &mut report);
@@ -127,7 +136,7 @@ impl Pool {
             let mut chunks = 0;
             let group = rest.iter().take_while(|(_, info)| {
                 chunks += u64::from(info.chunks);
-                chunks <= CHUNKS_PER_PASS
+                chunks <= chunks_per_pass
             });
             let (group, later) = rest.split_at(group.count().max(1).min(rest.len()));
             rest = later;

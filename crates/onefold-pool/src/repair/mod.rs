@@ -173,10 +173,8 @@ fn plan(
         report.lost = checked.lost;
         return Ok(Repair { folder, report, work: Work::Nothing, _lock: lock });
     }
-    let mut planner = Planner::begin(&*folder, fresh, &mut report)?;
-    planner.survey(progress)?;
-    planner.salvage(&mut report)?;
-    let replace = planner.conclude(&*folder, &mut report)?;
+    let planner = Planner::begin(&*folder, fresh, &mut report)?;
+    let replace = planner.work_out(&*folder, &mut report, progress)?;
     Ok(Repair { folder, report, work: Work::Replace(Box::new(replace)), _lock: lock })
 }
 
@@ -203,6 +201,8 @@ struct Planner {
     newest_epoch: u64,
     /// What became of the pages of trees.
     settled: Option<Settled>,
+    /// Records whose places are held in memory at once.
+    chunks_per_pass: u64,
 }
 
 impl Planner {
@@ -265,7 +265,20 @@ impl Planner {
             restored: Restored::new(),
             newest_epoch: 0,
             settled: None,
+            chunks_per_pass: CHUNKS_PER_PASS,
         })
+    }
+
+    /// All that follows.
+    fn work_out(
+        mut self,
+        folder: &dyn Folder,
+        report: &mut RepairReport,
+        progress: Progress<'_>,
+    ) -> Result<Replace, PoolError> {
+        self.survey(progress)?;
+        self.salvage(report)?;
+        self.conclude(folder, report)
     }
 
     /// The checkpoint that pages are born with that the repair makes.
@@ -306,13 +319,14 @@ impl Planner {
                 let held = Held { epoch, len_bytes: len as u32, chunks, punched, rewrite };
                 self.kept.insert(id, held);
             }
-            if chunks >= CHUNKS_PER_PASS {
+            if chunks >= self.chunks_per_pass {
                 self.mend(&mut places)?;
                 (mended, chunks) = (true, 0);
                 places.good.clear();
             }
         }
-        if chunks > 0 || !mended {
+        // A container without a good record counts as well: what leads there is lost.
+        if !places.good.is_empty() || !mended {
             self.mend(&mut places)?;
         }
         Ok(())
@@ -373,7 +387,7 @@ impl Planner {
             let mut chunks = 0;
             let group = rest.iter().take_while(|(_, held)| {
                 chunks += u64::from(held.chunks);
-                chunks <= CHUNKS_PER_PASS
+                chunks <= self.chunks_per_pass
             });
             let later = rest.split_off(group.count().max(1));
             let mut unowned = BTreeSet::new();
@@ -621,3 +635,6 @@ impl Replace {
         Ok(media.set_len(end)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

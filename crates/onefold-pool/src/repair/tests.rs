@@ -1,0 +1,141 @@
+//! Tests: a pool whose records are not all held in memory at once is checked and repaired as one
+//! whose records are, and what is left where a repair could not be written.
+//! Room: onefold-pool.
+
+use onefold_block::{BlockDevice as _, CrashMode, FaultKind, OpKind, SimFolder, SplitMix64};
+
+use super::*;
+use crate::check::CheckReport;
+use crate::format::container::directory_bytes;
+use crate::{OpenOptions, PoolSettings};
+
+const FRESH: PoolIdentity = PoolIdentity { uuid: [8; 16], key: [9; 32] };
+const BLOCKS: u64 = 260;
+/// Records of a full container.
+const FULL: u64 = 63;
+
+/// A pool of six full containers with a snapshot, of which the first has lost its
+/// directory, the second a record, the third all, and the last, too.
+fn damaged() -> SimFolder {
+    let folder = SimFolder::new();
+    let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+    let pool = crate::empty_pool::new(&folder, &settings);
+    let volume = pool.create_volume("main", ByteSize(BLOCKS * 4096)).unwrap();
+    let write = |block: u64, seed: u64| {
+        let bytes = SplitMix64::new(seed).bytes(4096);
+        volume.write_at(block * 4096, &bytes, false).unwrap();
+    };
+    (0..200).for_each(|block| write(block, block));
+    // Records that nothing refers to, of which nobody knows whose they were.
+    (3..9).for_each(|block| write(block, 1000 + block));
+    pool.snapshot("main@one", 0, false).unwrap();
+    (100..BLOCKS).for_each(|block| write(block, 2000 + block));
+    // What was stored before.
+    (40..60).for_each(|block| write(block, block + 90));
+    drop(volume);
+    pool.close().unwrap();
+    let containers = folder.existing_subfolder(CONTAINER_FOLDER).unwrap();
+    let names = containers.list().unwrap();
+    assert_eq!(names.len(), 6);
+    let open = |number: usize| containers.open(&names[number]).unwrap();
+    let first = open(0);
+    let len = directory_bytes(FULL as usize);
+    first.write(first.len().unwrap() - len as u64, &vec![0; len]).unwrap();
+    open(1).write(20_000, &[0; 100]).unwrap();
+    for lost in [2, 5] {
+        open(lost).set_len(0).unwrap();
+    }
+    folder
+}
+
+/// What a check says, but for how many bytes it read.
+fn checked(folder: &SimFolder, chunks_per_pass: u64) -> CheckReport {
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let pool = Pool::open(folder, &options).unwrap();
+    let mut report = pool.check_in_passes(chunks_per_pass, &mut |_, _| true).unwrap();
+    report.findings.sort_by(|a, b| a.problem.cmp(&b.problem));
+    report
+}
+
+/// What a repair comes to: its report, and what each block of each volume is then.
+fn repaired(folder: &SimFolder, chunks_per_pass: u64) -> (RepairReport, Vec<Option<Vec<u8>>>) {
+    let folder = folder.after_crash(1, CrashMode::KeepEverything);
+    let mut report = RepairReport::default();
+    let mut planner = Planner::begin(&folder, FRESH, &mut report).unwrap();
+    planner.chunks_per_pass = chunks_per_pass;
+    let replace = planner.work_out(&folder, &mut report, &mut |_, _| {}).unwrap();
+    let repair = Repair {
+        folder: Arc::new(folder.clone()),
+        report,
+        work: Work::Replace(Box::new(replace)),
+        _lock: None,
+    };
+    let mut report = repair.apply().unwrap();
+    assert!(checked(&folder, chunks_per_pass).is_sound(), "{chunks_per_pass} at once");
+    // More of the map is read, and there may be pages of it that are not needed.
+    (report.map_pages_read, report.bytes_to_write) = (0, 0);
+    report.plan.retain(|step| !step.starts_with("write the map"));
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let mut blocks = Vec::new();
+    for volume in pool.volumes() {
+        for block in 0..volume.size_bytes() / 4096 {
+            let mut bytes = vec![0; 4096];
+            let read = volume.read_at(block * 4096, &mut bytes);
+            blocks.push(read.is_ok().then_some(bytes));
+        }
+    }
+    (report, blocks)
+}
+
+#[test]
+fn in_whatever_parts_records_are_looked_at_a_check_and_a_repair_come_to_the_same() {
+    let folder = damaged();
+    let (said, whole) = (checked(&folder, CHUNKS_PER_PASS), repaired(&folder, CHUNKS_PER_PASS));
+    let (report, blocks) = &whole;
+    assert_eq!(said.chunks, 4 * FULL, "{:#?}", said.findings);
+    assert!(said.findings_total > 100, "{:#?}", said.findings);
+    assert_eq!(report.lost_and_found, Some(("lost-and-found".to_owned(), 6)), "{report:#?}");
+    assert!(report.lost.total > 100, "{report:#?}");
+    assert!(blocks.iter().flatten().count() > 150);
+    for at_once in [1, FULL - 1, FULL, FULL + 1, 2 * FULL - 1, 2 * FULL, 200] {
+        let again = checked(&folder, at_once);
+        assert_eq!(again.findings, said.findings, "{at_once} at once");
+        let numbers = |said: &CheckReport| (said.live, said.references, said.chunks, said.bytes);
+        assert_eq!(numbers(&again), numbers(&said), "{at_once} at once");
+        let again = repaired(&folder, at_once);
+        assert_eq!(again.0, *report, "{at_once} at once");
+        assert!(again.1 == *blocks, "{at_once} at once");
+    }
+}
+
+/// Names of new files that are not in place.
+fn new_files(folder: &SimFolder) -> Vec<String> {
+    let containers = folder.existing_subfolder(CONTAINER_FOLDER).unwrap();
+    let names = [folder.list().unwrap(), containers.list().unwrap()].concat();
+    names.into_iter().filter(|name| name.contains(".repaired")).collect()
+}
+
+#[test]
+fn new_files_that_never_come_to_be_used_go_at_once_and_others_stay_until_they_are_in_place() {
+    let plan = |folder: &SimFolder| {
+        Pool::repair_in(Arc::new(folder.clone()), FRESH, &mut |_, _| {}).unwrap()
+    };
+    let folder = damaged();
+    for written in [1, 6] {
+        let repair = plan(&folder);
+        folder.fail_from(&[OpKind::Write], written, FaultKind::Enospc);
+        assert!(repair.apply().unwrap_err().is_no_space());
+        folder.clear_faults();
+        assert_eq!(new_files(&folder), Vec::<String>::new());
+    }
+    // The note is there, though nobody knows whether it is durable.
+    let repair = plan(&folder);
+    folder.fail_once(&[OpKind::SyncNames], 3, FaultKind::Eio);
+    assert!(repair.apply().is_err());
+    assert!(new_files(&folder).len() > 8, "{:?}", new_files(&folder));
+    let repair = plan(&folder);
+    assert!(repair.report().finishes);
+    repair.apply().unwrap();
+    assert_eq!(new_files(&folder), Vec::<String>::new());
+    assert!(checked(&folder, CHUNKS_PER_PASS).is_sound());
+}
