@@ -238,12 +238,20 @@ impl Taking<'_> {
         if self.sealed.contains(&id) {
             return true;
         }
-        self.touched.insert(id);
-        if let Some(slot) = self.slots.get(&id)
-            && pba.location.end_bytes() <= slot.end
-        {
-            return true;
+        let is_there = self.has_in_memory(pba) || self.has_on_disk(pba);
+        if is_there {
+            self.touched.insert(id);
         }
+        is_there
+    }
+
+    fn has_in_memory(&self, pba: Pba) -> bool {
+        let slot = self.slots.get(&pba.container);
+        slot.is_some_and(|slot| pba.location.end_bytes() <= slot.end)
+    }
+
+    fn has_on_disk(&mut self, pba: Pba) -> bool {
+        let id = pba.container;
         if !self.on_disk.contains_key(&id) {
             let len = self.store.len(id).unwrap_or(0) as usize;
             let mut bytes = vec![0; len.min(self.superblock.settings.container_bytes as usize)];
@@ -290,68 +298,4 @@ impl Taking<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use onefold_block::{ByteSize, FolderContainerStore, Lba, SimFolder};
-
-    use super::*;
-    use crate::{PoolSettings, open};
-
-    #[test]
-    fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
-        let folder = SimFolder::new();
-        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-        drop(pool.create_volume("small", ByteSize(512 * 4096)).unwrap());
-        drop(pool.create_volume("large", ByteSize(1 << 30)).unwrap());
-        pool.close().unwrap();
-        let files = open::files(&folder).unwrap();
-        let (superblock, _) = open::read_supers(&files.supers).unwrap();
-        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
-        let mut taking = Taking {
-            superblock: &superblock,
-            sealed: BTreeSet::new(),
-            store: &store,
-            on_disk: BTreeMap::new(),
-            slots: BTreeMap::new(),
-            touched: BTreeSet::new(),
-        };
-        let mut fills = |volume: u32, first: u64, count: u64| {
-            let (first, entry) = (Lba::new(first), MapEntry::Hole);
-            taking.stands(&Change::Fill { volume, first, count, entry })
-        };
-        let [small, large] = [0, 1].map(|n| superblock.volumes[n].number);
-        assert!(fills(small, 0, 512) && fills(small, 511, 1));
-        assert!(!fills(small, 0, 513) && !fills(small, 512, 1));
-        assert!(fills(large, 512, 512 * 255) && !fills(large, 512, (1 << 40) - 511));
-        assert!(fills(77, 0, 1 << 50), "of a volume that is gone");
-        let volume = small;
-        let run = |first: u64| {
-            let entries = vec![MapEntry::Zero; 2];
-            Change::Run { volume, first: Lba::new(first), entries }
-        };
-        assert!(taking.stands(&run(510)) && !taking.stands(&run(511)));
-    }
-
-    #[test]
-    fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
-        let folder = SimFolder::new();
-        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
-        pool.close().unwrap();
-        let files = open::files(&folder).unwrap();
-        let (superblock, _) = open::read_supers(&files.supers).unwrap();
-        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
-        let table = ContainerTable::default();
-        for is_any in [false, true] {
-            let memory = onefold_block::handover::SimHandover::new();
-            let mut changes = Changes::create(&memory, &[1; 16], superblock.sequence - 1).unwrap();
-            if is_any {
-                changes.record(&[7; 8]);
-            }
-            drop(changes);
-            let taken =
-                take_up(&memory.after_kill(), (&superblock, &table), &files, &store).unwrap();
-            assert_eq!((taken.changes, taken.lost.is_some()), (0, is_any), "{taken:?}");
-            assert!(is_any || taken.found);
-        }
-    }
-}
+mod tests;

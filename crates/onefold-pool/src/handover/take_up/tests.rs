@@ -1,0 +1,200 @@
+//! Tests: which changes of a former process stand, and how they come into the journal.
+//! Room: onefold-pool.
+
+use onefold_block::{ByteSize, FolderContainerStore, Lba, SimFolder, SplitMix64};
+use onefold_content::{Compression, Compressor};
+
+use super::*;
+use crate::format::frame::Sealed;
+use crate::pba::Location;
+use crate::{PoolSettings, open};
+
+#[test]
+fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    drop(pool.create_volume("small", ByteSize(512 * 4096)).unwrap());
+    drop(pool.create_volume("large", ByteSize(1 << 30)).unwrap());
+    pool.close().unwrap();
+    let files = open::files(&folder).unwrap();
+    let (superblock, _) = open::read_supers(&files.supers).unwrap();
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let mut taking = Taking {
+        superblock: &superblock,
+        sealed: BTreeSet::new(),
+        store: &store,
+        on_disk: BTreeMap::new(),
+        slots: BTreeMap::new(),
+        touched: BTreeSet::new(),
+    };
+    let mut fills = |volume: u32, first: u64, count: u64| {
+        let (first, entry) = (Lba::new(first), MapEntry::Hole);
+        taking.stands(&Change::Fill { volume, first, count, entry })
+    };
+    let [small, large] = [0, 1].map(|n| superblock.volumes[n].number);
+    assert!(fills(small, 0, 512) && fills(small, 511, 1));
+    assert!(!fills(small, 0, 513) && !fills(small, 512, 1));
+    assert!(fills(large, 512, 512 * 255) && !fills(large, 512, (1 << 40) - 511));
+    assert!(fills(77, 0, 1 << 50), "of a volume that is gone");
+    let volume = small;
+    let run = |first: u64| {
+        let entries = vec![MapEntry::Zero; 2];
+        Change::Run { volume, first: Lba::new(first), entries }
+    };
+    assert!(taking.stands(&run(510)) && !taking.stands(&run(511)));
+}
+
+#[test]
+fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+    pool.close().unwrap();
+    let files = open::files(&folder).unwrap();
+    let (superblock, _) = open::read_supers(&files.supers).unwrap();
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let table = ContainerTable::default();
+    for is_any in [false, true] {
+        let memory = onefold_block::handover::SimHandover::new();
+        let mut changes = Changes::create(&memory, &[1; 16], superblock.sequence - 1).unwrap();
+        if is_any {
+            changes.record(&[7; 8]);
+        }
+        drop(changes);
+        let taken = take_up(&memory.after_kill(), (&superblock, &table), &files, &store).unwrap();
+        assert_eq!((taken.changes, taken.lost.is_some()), (0, is_any), "{taken:?}");
+        assert!(is_any || taken.found);
+    }
+}
+
+#[test]
+fn what_stands_is_in_frames_of_a_mebibyte_in_its_order_up_to_what_does_not() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    drop(pool.create_volume("main", ByteSize(1 << 30)).unwrap());
+    pool.close().unwrap();
+    let (superblock, _) = open::read_supers(&open::files(&folder).unwrap().supers).unwrap();
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let number = superblock.volumes[0].number;
+    // Fills, each of another block; the last of a payload may be past the end of the volume.
+    let payload = |first: u64, count: usize, end: u64| {
+        let mut entries = Entries::default();
+        for block in first..first + count as u64 - 1 {
+            entries.fill(number, Lba::new(block), 1, MapEntry::Hole);
+        }
+        entries.fill(number, Lba::new(end), 1, MapEntry::Zero);
+        entries.since(0).to_vec()
+    };
+    let fill = payload(0, 1, 0).len();
+    let judged = |payloads: Vec<Vec<u8>>| {
+        let mut taking = Taking {
+            superblock: &superblock,
+            sealed: BTreeSet::new(),
+            store: &store,
+            on_disk: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            touched: BTreeSet::new(),
+        };
+        taking.judge(Left { payloads, ..Left::default() })
+    };
+    let (frames, taken) = judged(Vec::new());
+    assert_eq!((frames.len(), taken.changes, taken.lost), (0, 0, None));
+    // An eighth of a frame each, which fill frames to the last byte, and one fill more.
+    let part = FRAME_BYTES / 8 / fill;
+    assert_eq!(part * fill * 8, FRAME_BYTES);
+    let mut all: Vec<Vec<u8>> = (0..20).map(|n| payload(n * 7, part, n)).collect();
+    let (frames, taken) = judged(all.clone());
+    let lens: Vec<usize> = frames.iter().map(Vec::len).collect();
+    assert_eq!(lens, [FRAME_BYTES, FRAME_BYTES, FRAME_BYTES / 2]);
+    assert!(frames.concat() == all.concat());
+    assert_eq!((taken.changes, taken.lost), (20 * part as u64, None));
+    // Nothing comes after what does not stand, or means nothing.
+    for wrong in [payload(0, 2, 1 << 40), vec![9; 24], Vec::new()] {
+        all[11] = wrong;
+        let (frames, taken) = judged(all.clone());
+        assert!(frames.concat() == all[..11].concat());
+        assert_eq!((taken.changes, taken.lost.is_some()), (11 * part as u64, true));
+    }
+}
+
+/// A container in a store, with records of random blocks; where these are.
+fn put(store: &dyn ContainerStore, id: ContainerId, records: u64) -> Vec<Pba> {
+    let mut compressor = Compressor::new(Compression::default());
+    let (mut bytes, mut places) = (container::encode_header(id, &[1; 16], 3), Vec::new());
+    for number in 0..records {
+        let from = bytes.len();
+        let chunk = SplitMix64::new(number).bytes(4096);
+        let units = record::draft(&chunk, &mut compressor, &mut bytes);
+        let pba = Pba { container: id, location: Location::new(from / UNIT_BYTES, units) };
+        record::place(&mut bytes[from..], pba);
+        places.push(pba);
+    }
+    store.create(id, 1 << 20).unwrap();
+    store.append(id, 0, &bytes).unwrap();
+    places
+}
+
+#[test]
+fn a_change_stands_if_its_records_are_there_and_only_containers_that_are_there_are_synced() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    drop(pool.create_volume("main", ByteSize(1 << 30)).unwrap());
+    pool.close().unwrap();
+    let (superblock, _) = open::read_supers(&open::files(&folder).unwrap().supers).unwrap();
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let id = ContainerId::new;
+    let [one, two] = [1, 2].map(|number| put(&store, id(number), 3));
+    let mut taking = Taking {
+        superblock: &superblock,
+        sealed: BTreeSet::from([id(4)]),
+        store: &store,
+        on_disk: BTreeMap::new(),
+        slots: BTreeMap::new(),
+        touched: BTreeSet::new(),
+    };
+    let volume = superblock.volumes[0].number;
+    let mut stand = |places: &[Pba]| {
+        let entries = places.iter().map(|&pba| MapEntry::Stored(pba)).collect();
+        taking.stands(&Change::Run { volume, first: Lba::new(0), entries })
+    };
+    assert!(stand(&one) && stand(&two) && stand(&[one[2], two[0], one[0], two[2]]));
+    let elsewhere = |container: u32| Pba { container: id(container), ..one[1] };
+    assert!(stand(&[elsewhere(4)]), "all of it is durable");
+    for wrong in [elsewhere(3), Pba { location: Location::new(7, 257), ..one[0] }] {
+        assert!(!stand(&[wrong]) && !stand(&[one[0], wrong]));
+    }
+    let past = Location::new(one[2].location.end_bytes() / UNIT_BYTES, 257);
+    assert!(!stand(&[Pba { location: past, ..one[0] }]));
+    assert_eq!(taking.touched, BTreeSet::from([id(1), id(2)]));
+    taking.store_containers().unwrap();
+}
+
+#[test]
+fn containers_are_durable_that_a_checkpoint_or_the_journal_says_are_sealed() {
+    let id = ContainerId::new;
+    let mut table = ContainerTable::default();
+    (1..=3).for_each(|number| table.open(id(number)));
+    table.seal(id(2), 1000, 1);
+    let of_journal = Sealed { id: id(5), len_bytes: 1000, chunks: 1 };
+    let replay = Replay { sealed: vec![of_journal], ..Replay::default() };
+    assert_eq!(sealed(&table, &replay), BTreeSet::from([id(2), id(5)]));
+}
+
+#[test]
+fn the_epoch_of_a_checkpoint_that_was_written_begins_if_the_journal_is_that_of_the_one_before() {
+    let folder = SimFolder::new();
+    drop(crate::empty_pool::new(&folder, &PoolSettings::default()));
+    let files = open::files(&folder).unwrap();
+    let witness = Witness::new(Arc::clone(&files.supers[0]), 4096);
+    let mut entries = Entries::default();
+    entries.fill(1, Lba::new(7), 1, MapEntry::Hole);
+    let replay = |epoch| journal::replay(&*files.journal, epoch, &mut |_, _| Ok(())).unwrap();
+    for (begun, frames) in [(6, 1), (7, 2), (5, 0)] {
+        journal::begin(&*files.journal, begun).unwrap();
+        let media = Arc::clone(&files.journal);
+        let mut journal = Journal::resume(media, begun, &replay(begun), witness.clone());
+        journal.append(&entries).unwrap();
+        begin_epoch(&files, 7, witness.clone()).unwrap();
+        assert_eq!(replay(7).next_number, frames, "of epoch {begun}");
+    }
+}
