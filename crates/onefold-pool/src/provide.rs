@@ -90,21 +90,21 @@ impl Needs {
 impl Inner {
     /// The engine's lock, once all that a change needs is set aside.
     pub fn engine_with(&self, needs: &Needs) -> Result<MutexGuard<'_, Engine>, PoolError> {
-        self.check_writable()?;
-        let engine = self.engine();
-        if self.lacking(&engine, needs).is_nothing() {
-            return Ok(engine);
-        }
-        drop(engine);
-        // Whoever waits here finds what the one before got.
-        let growing = self.growing();
-        for _ in 0..PASSES {
+        let mut growing = None;
+        for _ in 0..=PASSES {
             let engine = self.engine();
+            // After a failure nothing changes any more, not even in memory.
+            self.check_writable()?;
             let lacking = self.lacking(&engine, needs);
             if lacking.is_nothing() {
                 return Ok(engine);
             }
             drop(engine);
+            if growing.is_none() {
+                // Whoever waits here finds what the one before got.
+                growing = Some(self.growing());
+                continue;
+            }
             self.get(&lacking, needs.purpose)?;
         }
         drop(growing);

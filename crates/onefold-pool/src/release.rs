@@ -51,7 +51,6 @@ impl Inner {
         let height = usize::from(self.map.root(volume.number)?.height);
         let mut engine = self.engine_with(&Needs::of_fill(height, leaves.min(count as usize)))?;
         let engine = &mut *engine;
-        self.check_writable()?;
         let mut tally = Tally::default();
         let turn = self
             .map

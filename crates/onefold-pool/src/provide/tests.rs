@@ -30,6 +30,8 @@ fn after_a_failure_no_change_begins_though_all_that_it_needs_is_there() {
     assert!(pool.inner.engine_with(&needs).is_ok());
     pool.inner.poison.set("a test".to_owned()).unwrap();
     assert!(matches!(pool.inner.engine_with(&needs).err(), Some(PoolError::Poisoned(_))));
+    let more = Needs::of_fill(1, 100_000);
+    assert!(matches!(pool.inner.engine_with(&more).err(), Some(PoolError::Poisoned(_))));
 }
 
 #[test]
