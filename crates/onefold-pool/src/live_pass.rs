@@ -169,11 +169,22 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use onefold_block::SimFolder;
 
+    use super::*;
     use crate::PoolSettings;
+
+    #[test]
+    fn a_pass_goes_on_with_as_much_as_it_may_hold_and_look_at_and_with_no_more() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let turn = |references, looked_again| {
+            let mut pass = LivePass { looked_again, references, ..LivePass::default() };
+            pool.inner.live_turn(&mut pass).unwrap().0
+        };
+        assert_eq!(turn(REFERENCES_MAX, AGAIN_MAX), Turn::Whole);
+        assert_eq!(turn(REFERENCES_MAX + 1, 0), Turn::GivenUp);
+        assert_eq!(turn(0, AGAIN_MAX + 1), Turn::GivenUp);
+    }
 
     #[test]
     fn who_waits_to_make_a_snapshot_is_seen_until_it_is_its_turn() {

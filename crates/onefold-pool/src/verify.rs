@@ -231,6 +231,7 @@ enum Outcome {
 mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
 
+    use super::*;
     use crate::{OpenOptions, Pool, PoolSettings};
 
     #[test]
@@ -259,5 +260,30 @@ mod tests {
         write(&volume, 1000, u64::from(first.1) / 4..u64::from(first.1));
         assert!(is_cached(second.0) && !is_cached(all[2].0));
         assert_eq!(pool.activity().stored, 0, "all of it is there");
+    }
+
+    #[test]
+    fn what_led_to_a_container_that_holds_nothing_yet_leads_nowhere_any_more() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let inner = &pool.inner;
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let id = {
+            let mut engine = inner.engine();
+            engine.ready.clear();
+            let id = ContainerId::new(engine.next_container);
+            engine.next_container += 1;
+            engine.table.open(id);
+            id
+        };
+        let chunk = [7; 4096];
+        let hash = inner.fingerprinter.hash(&chunk).prefix64();
+        volume.write_at(0, &[9; 4096], false).unwrap();
+        inner.index.insert_many(&[(hash, Place::new(id, 0).unwrap())]);
+        volume.write_at(4096, &chunk, false).unwrap();
+        assert_eq!(pool.activity().false_candidates, 0, "nobody looks into it");
+        let mut found = Vec::new();
+        inner.index.lookup_many(&[hash], &mut found);
+        let places: Vec<_> = found[0].iter().map(|place| place.container(inner.newest())).collect();
+        assert!(places.len() == 1 && places[0] > Some(id), "{places:?}");
     }
 }

@@ -375,6 +375,11 @@ mod tests {
     #[test]
     fn what_runs_on_disk_tell_as_well_goes_before_what_nothing_else_knows() {
         let index = FingerprintIndex::new(1 << 20);
+        // All of a container, and nothing of the next.
+        index.is_in_runs(ContainerId::new(7));
+        let at = |container, number| Place::new(ContainerId::new(container), number).unwrap();
+        let last = at(7, CHUNKS_PER_CONTAINER_MAX as u16 - 1).seniority();
+        assert!((last..at(8, 0).seniority()).contains(&index.in_runs_to()));
         let (count, covered) = (150_000, 110_000);
         insert(&index, 0..covered);
         index.is_in_runs(ContainerId::new((covered / 1000) as u32));
@@ -568,6 +573,10 @@ mod tests {
             let bytes = index.stats().bytes;
             assert!(bytes <= budget && bytes < before, "{bytes} of {budget}, {before} before");
             before = bytes;
+            // Nothing is kept for blocks that a shard may not have.
+            let blocks = index.growth().buckets_per_shard / arena::BLOCK_BUCKETS;
+            let most = blocks * size_of::<arena::BlockNumber>();
+            assert!(index.tables().now.shards.iter().all(|shard| shard.bytes() <= most));
         }
     }
 }

@@ -198,9 +198,6 @@ impl Map {
     ) -> Result<PageRef, PoolError> {
         let (level, birth) = (missing.key.level, missing.place.birth);
         let lost = lost_in(page, level);
-        if level == 0 && lost == ENTRIES_PER_PAGE {
-            return Ok(LOST);
-        }
         // Of leaves below a page that cannot be read nobody knows how many there were: these were
         // made, and have the place of the one above them, or that of no page as a root.
         let is_made = missing.place.slot == above;

@@ -1,7 +1,7 @@
 //! Tests: which containers are taken, and how many at once.
 //! Room: onefold-pool.
 
-use onefold_block::{ByteSize, SimFolder};
+use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
 
 use super::*;
 use crate::pba::Location;
@@ -236,8 +236,8 @@ fn each_owner_is_asked_for_its_own_records() {
     for n in 0..30_u64 {
         let of = usize::from(n % 3 == 2);
         let lba = n + 100 * of as u64;
-        let bytes = onefold_block::SplitMix64::new(n).bytes(4096);
-        onefold_block::BlockDevice::write_at(&volumes[of], lba * 4096, &bytes, false).unwrap();
+        let bytes = SplitMix64::new(n).bytes(4096);
+        volumes[of].write_at(lba * 4096, &bytes, false).unwrap();
         expected.push((volumes[of].state.number, lba));
     }
     drop(volumes);
@@ -248,4 +248,60 @@ fn each_owner_is_asked_for_its_own_records() {
     assert!(pool.inner.ask_owners(id, &mut memory).unwrap() > 1);
     let found: Vec<_> = memory.references.iter().map(|found| (found.volume, found.lba)).collect();
     assert_eq!(found, expected);
+}
+
+/// Records of a full container of 256 KiB.
+const FULL: u64 = 63;
+
+/// A pool with a volume of two leaves, on a disk that gives nothing back where it lies.
+fn filled(blocks: impl Iterator<Item = u64>) -> (SimFolder, Pool) {
+    let folder = SimFolder::new();
+    let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+    let pool = crate::empty_pool::new(&folder, &settings);
+    let volume = pool.create_volume("main", ByteSize(1024 * 4096)).unwrap();
+    for block in blocks {
+        let bytes = SplitMix64::new(block).bytes(4096);
+        volume.write_at(block * 4096, &bytes, false).unwrap();
+    }
+    folder.fail_from(&[OpKind::Punch], 1, FaultKind::Eio);
+    (folder, pool)
+}
+
+#[test]
+fn a_full_disk_gets_what_can_be_moved_though_snapshots_pin_the_emptiest_containers() {
+    let (folder, pool) = filled(0..FULL);
+    let volume = pool.volume("main").unwrap();
+    volume.trim(3 * 4096, (FULL - 3) * 4096, false).unwrap();
+    pool.snapshot("main@one", 0, false).unwrap();
+    for block in 100..100 + FULL {
+        volume.write_at(block * 4096, &SplitMix64::new(block).bytes(4096), false).unwrap();
+    }
+    volume.trim(100 * 4096, (FULL / 2) * 4096, false).unwrap();
+    drop(volume);
+    // So that all of it is sealed.
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let references =
+        |number: u32| pool.inner.engine().table.get(id(number)).map_or(0, |info| info.references);
+    assert_eq!((references(1), references(2)), (6, FULL - FULL / 2));
+    assert!(pool.inner.make_room().unwrap());
+    assert_eq!((references(1), references(2)), (6, 0));
+    assert!(!pool.inner.make_room().unwrap(), "that was all");
+    let mut bytes = vec![0; 4096];
+    for block in (0..3).chain(100 + FULL / 2..100 + FULL) {
+        pool.volume("main").unwrap().read_at(block * 4096, &mut bytes).unwrap();
+        assert!(bytes == SplitMix64::new(block).bytes(4096), "block {block}");
+    }
+}
+
+#[test]
+fn a_count_holds_what_refers_to_containers_of_its_range_and_no_more() {
+    let (_folder, pool) = filled((0..2 * FULL).chain(512..512 + 2 * FULL));
+    let changes = pool.inner.lineage_changes();
+    let (cursor, found) = (Cursor::default(), Vec::new());
+    let mut work = Counting { cursor, range: (id(1), id(2)), found, changes };
+    let (mut failed, mut step) = (0, BackgroundStep::default());
+    assert!(!pool.inner.count(&mut work, &mut failed, 1, &mut step).unwrap());
+    let found: Vec<u32> = work.found.iter().map(|pba| pba.container.get()).collect();
+    assert_eq!(found, vec![2; FULL as usize]);
 }

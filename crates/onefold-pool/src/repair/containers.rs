@@ -206,10 +206,73 @@ impl<'a> Judge<'a> {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::Lba;
+    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, Lba, OpKind, SimFolder};
     use onefold_content::Fingerprint;
 
     use super::*;
+    use crate::PoolSettings;
+
+    #[test]
+    fn a_container_stays_only_if_all_of_it_was_read_and_is_as_long_as_is_known() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        for block in 0..10u8 {
+            volume.write_at(u64::from(block) << 12, &[block + 1; 4096], false).unwrap();
+        }
+        drop(volume);
+        pool.close().unwrap();
+        let pool = crate::Pool::open(&folder, &crate::OpenOptions::default()).unwrap();
+        let id = ContainerId::new(1);
+        let info = *pool.inner.engine().table.get(id).unwrap();
+        let rewrites = |former: Option<&ContainerInfo>| {
+            let examined = examine(&pool.inner, id, former).unwrap().unwrap();
+            let owners: Vec<u64> = examined.entries.iter().map(|e| e.owner.lba.get()).collect();
+            assert_eq!(owners, (0..10).collect::<Vec<_>>());
+            examined.rewrite
+        };
+        let of_len = |len_bytes| ContainerInfo { len_bytes, ..info };
+        assert!(!rewrites(Some(&info)) && !rewrites(None) && !rewrites(Some(&of_len(0))));
+        assert!(rewrites(Some(&of_len(info.len_bytes + 16))));
+        assert!(rewrites(Some(&of_len(info.len_bytes - 16))));
+        // It can be had in pieces, but for the disk that is read from.
+        for former in [info, ContainerInfo { punched: 1, ..info }] {
+            folder.fail_once(&[OpKind::Read], 1, FaultKind::Eio);
+            assert!(rewrites(Some(&former)));
+        }
+    }
+
+    #[test]
+    fn of_more_records_than_a_container_can_have_the_last_go() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let (inner, id) = (&pool.inner, ContainerId::new(77));
+        let most = inner.settings.container_bytes as usize;
+        let mut compressor = onefold_content::Compressor::new(inner.settings.compression);
+        // So many records of such a chunk, and no directory.
+        let mut kept = |chunk: &[u8], records: usize| {
+            let mut bytes = container::encode_header(id, &inner.identity.uuid, 3);
+            for _ in 0..records {
+                let from = bytes.len();
+                let units = record::draft(chunk, &mut compressor, &mut bytes);
+                let location = Location::new(from / UNIT_BYTES, units);
+                record::place(&mut bytes[from..], Pba { container: id, location });
+            }
+            inner.store.create(id, most as u64).unwrap();
+            inner.store.append(id, 0, &bytes).unwrap();
+            let examined = examine(inner, id, None).unwrap().unwrap();
+            inner.store.remove(id).unwrap();
+            assert!(examined.rewrite && examined.sealed_len() <= most);
+            (examined.entries.len(), bytes.len())
+        };
+        let (alike, random) = ([7; 4096], onefold_block::SplitMix64::new(1).bytes(4096));
+        let max = CHUNKS_PER_CONTAINER_MAX;
+        assert_eq!([max - 1, max, max + 3].map(|n| kept(&alike, n).0), [max - 1, max, max]);
+        // As many as there is room for, beside the directory.
+        let each = record::raw_units(4096) * UNIT_BYTES;
+        let full = (most - HEADER_BYTES - directory_bytes(0)) / (each + ENTRY_BYTES);
+        let (found, len) = kept(&random, full + 8);
+        assert!(found == full && len <= most, "{found} of {full} in {len} bytes");
+    }
 
     #[test]
     fn entries_that_are_good_by_themselves_are_known_wherever_the_others_are_not() {

@@ -230,7 +230,12 @@ fn kind_of(chunk: &[u8], entry: &DirectoryEntry, key: [u8; 32]) -> FingerprintKi
 
 #[cfg(test)]
 mod tests {
+    use onefold_block::Lba;
+    use onefold_content::Fingerprint;
+
     use super::*;
+    use crate::format::container::{ENTRY_BYTES, Owner};
+    use crate::pba::{Location, UNIT_BYTES};
 
     #[test]
     fn owners_are_volumes_and_blocks_that_there_can_be() {
@@ -259,6 +264,31 @@ mod tests {
         assert_eq!((found.created_seconds, found.dropped, found.identity), (0, 0, 0));
         assert!(!found.deleting && !found.held && found.note.is_empty());
         assert_eq!(found.kind, KIND_VOLUME);
+    }
+
+    #[test]
+    fn of_a_directory_that_is_damaged_what_is_left_says_whose_its_records_are() {
+        let folder = onefold_block::SimFolder::new();
+        let store = onefold_block::FolderContainerStore::new(std::sync::Arc::new(folder));
+        let id = ContainerId::new(3);
+        let entry = |number: usize| DirectoryEntry {
+            fingerprint: container::kept(&Fingerprint::from_bytes([number as u8; 32])),
+            location: Location::new(3 + number, 1),
+            owner: Owner { volume: 1, lba: Lba::new(number as u64) },
+        };
+        let all: Vec<DirectoryEntry> = (0..5).map(entry).collect();
+        let mut bytes = container::encode_header(id, &[4; 16], 3);
+        bytes.resize(HEADER_BYTES + 5 * UNIT_BYTES, 7);
+        bytes.extend(container::encode_directory(id, &all, bytes.len()));
+        store.create(id, 1 << 18).unwrap();
+        store.append(id, 0, &bytes).unwrap();
+        assert_eq!(owners_of(&store, id), all);
+        store.remove(id).unwrap();
+        bytes[HEADER_BYTES + 5 * UNIT_BYTES + 2 * ENTRY_BYTES] ^= 1;
+        store.create(id, 1 << 18).unwrap();
+        store.append(id, 0, &bytes).unwrap();
+        assert_eq!(owners_of(&store, id), [0, 1, 3, 4].map(entry));
+        assert_eq!(owners_of(&store, ContainerId::new(4)), []);
     }
 
     #[test]

@@ -359,6 +359,18 @@ mod tests {
     }
 
     #[test]
+    fn past_its_end_a_volume_has_no_blocks_that_could_be_had_again() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let volume = pool.create_volume("main", onefold_block::ByteSize(5 * 4096 - 1)).unwrap();
+        let number = volume.state.number;
+        let at = |number, block| current(&pool.inner, number, Lba::new(block)).unwrap();
+        assert_eq!([0, 4].map(|block| at(number, block)), [Some(MapEntry::Hole); 2]);
+        assert_eq!([5, 600].map(|block| at(number, block)), [None; 2]);
+        assert_eq!(at(number + 1, 0), None);
+    }
+
+    #[test]
     fn a_snapshot_asks_what_its_volume_wrote_before_it_even_if_that_is_gone() {
         let folder = onefold_block::SimFolder::new();
         let identity = crate::PoolIdentity { uuid: [1; 16], key: [2; 32] };

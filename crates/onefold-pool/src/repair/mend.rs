@@ -349,4 +349,20 @@ mod tests {
         assert_eq!(still(&[(0, 2000)]), Some(vec![(5, 1), (8, 1), (512, 512), (1030, 1)]));
         assert_eq!(still(&[(6, 2), (1031, 5), (1540, 460)]), None);
     }
+
+    #[test]
+    fn what_is_past_the_end_of_a_volume_is_not_lost() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(520 * 4096)).unwrap();
+        let (map, number) = (&pool.inner.map, volume.state.number);
+        for block in [3, 511, 515, 519, 520, 1023] {
+            map.set(number, Lba::new(block), &[MapEntry::Lost], &mut Tally::default()).unwrap();
+        }
+        let lost = || lost_blocks(&pool.inner, &volume.state, &mut Below::default()).unwrap().0;
+        assert_eq!(lost(), [(3, 1), (511, 1), (515, 1), (519, 1)]);
+        // As a whole.
+        map.fill(number, Lba::new(512), 512, MapEntry::Lost, usize::MAX, &mut Tally::default())
+            .unwrap();
+        assert_eq!(lost(), [(3, 1), (511, 9)]);
+    }
 }

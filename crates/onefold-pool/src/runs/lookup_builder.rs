@@ -229,6 +229,13 @@ mod tests {
         let fences = built(&runs, 6000);
         assert!(fences.bytes() <= 6000 && found(&fences, 1 << 60).len() == 1200);
         assert!(built(&runs, 1000).is_empty());
+        // To the byte.
+        let (least, both) = (fence_bytes(&runs.whole()[0]), fences.bytes());
+        let known = |bytes: u64| {
+            Builder::new(runs.folder(), runs.whole(), bytes, &Lookup::default()).left.len()
+        };
+        assert_eq!([least - 1, least, 2 * least - 1, 2 * least].map(known), [0, 1, 1, 2]);
+        assert!(both == 2 * least);
     }
 
     #[test]

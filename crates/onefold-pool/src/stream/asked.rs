@@ -367,15 +367,13 @@ impl<R: Read, W: Write> Answering<R, W> {
 
 impl<R: Read, W: Write> Read for Answering<R, W> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.given == self.ready.len() && !buf.is_empty() {
-            while self.ready.is_empty() || self.given == self.ready.len() {
-                self.step().map_err(|error| match error {
-                    StreamError::Io(error) => error,
-                    error => io::Error::other(error),
-                })?;
-                if self.ended && self.ready.is_empty() {
-                    return Ok(0);
-                }
+        while self.given == self.ready.len() && !buf.is_empty() {
+            self.step().map_err(|error| match error {
+                StreamError::Io(error) => error,
+                error => io::Error::other(error),
+            })?;
+            if self.ended && self.ready.is_empty() {
+                return Ok(0);
             }
         }
         let len = buf.len().min(self.ready.len() - self.given);

@@ -226,6 +226,12 @@ fn a_forged_answer_ends_the_stream_and_a_forged_stream_brings_no_other_block() {
         assert!(got.is_err(), "cut at byte {at}");
     }
     assert!(contents(answering(&half, &*said, io::sink())).unwrap() == expected);
+    // Who asks for nothing has nothing read or answered for it, which might wait for the sender.
+    let (mut rest, answers) = (&*said, Kept::default());
+    let mut idle = answering(&half, &mut rest, Tee(io::sink(), answers.clone()));
+    assert_eq!(idle.read(&mut []).unwrap(), 0);
+    drop(idle);
+    assert!(rest.len() == said.len() && answers.0.lock().unwrap().is_empty());
     let more = [&*said, &[0]].concat();
     assert!(contents(answering(&half, &*more, io::sink())).is_err(), "more behind the end");
 }
