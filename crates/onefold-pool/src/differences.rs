@@ -163,10 +163,23 @@ pub(crate) fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::ContainerId;
+    use onefold_block::{ByteSize, ContainerId};
 
     use super::*;
     use crate::pba::{Location, Pba};
+
+    #[test]
+    fn of_no_bytes_there_are_no_extents_wherever_they_begin() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let [one, two] =
+            ["one", "two"].map(|name| pool.create_volume(name, ByteSize(1 << 20)).unwrap());
+        for offset in [0, 4095, 4096, 5000] {
+            assert_eq!(one.changes_since(&two, offset, 0).unwrap(), []);
+            let hole = Extent { len_bytes: 1, kind: ExtentKind::Hole };
+            assert_eq!(one.changes_since(&two, offset, 1).unwrap(), [hole]);
+        }
+    }
 
     #[test]
     fn what_reads_as_zeroes_is_alike_and_what_is_lost_is_like_nothing() {

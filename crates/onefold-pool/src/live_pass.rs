@@ -169,7 +169,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::SimFolder;
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
 
     use super::*;
     use crate::PoolSettings;
@@ -179,11 +179,17 @@ mod tests {
         let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
         let turn = |references, looked_again| {
             let mut pass = LivePass { looked_again, references, ..LivePass::default() };
-            pool.inner.live_turn(&mut pass).unwrap().0
+            let (turn, read) = pool.inner.live_turn(&mut pass).unwrap();
+            assert_eq!(read, LEAF_BYTES, "as much as a leaf, at least");
+            turn
         };
         assert_eq!(turn(REFERENCES_MAX, AGAIN_MAX), Turn::Whole);
         assert_eq!(turn(REFERENCES_MAX + 1, 0), Turn::GivenUp);
         assert_eq!(turn(0, AGAIN_MAX + 1), Turn::GivenUp);
+        // One leaf in a turn, here.
+        let volume = pool.create_volume("main", ByteSize(2 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        assert_eq!(turn(0, 0), Turn::More);
     }
 
     #[test]

@@ -270,6 +270,7 @@ impl FingerprintIndex {
 mod tests {
     use std::collections::HashMap;
 
+    use super::shard::Shard;
     use super::*;
 
     fn mix(n: u64) -> u64 {
@@ -306,6 +307,8 @@ mod tests {
         }
         let most = each[250..].iter().copied().fold(0.0, f64::max);
         assert!(most < 11.8, "{most} bytes per entry at some time");
+        let blocks = index.tables().now.shards.iter().map(Shard::blocks).collect::<Vec<_>>();
+        assert!(blocks.iter().all(|(held, needed)| held == needed), "{blocks:?}");
         let hashes: Vec<u64> = (0..2 * count).map(mix).collect();
         let mut found = Vec::new();
         index.lookup_many(&hashes, &mut found);

@@ -99,6 +99,12 @@ impl Shard {
         self.len.load(Ordering::Relaxed) as usize
     }
 
+    /// Blocks that it has, and those that its buckets need.
+    #[cfg(test)]
+    pub const fn blocks(&self) -> (usize, usize) {
+        (self.blocks.len(), self.buckets.div_ceil(BLOCK_BUCKETS))
+    }
+
     /// Memory in use beside the buckets.
     pub const fn bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<BlockNumber>()

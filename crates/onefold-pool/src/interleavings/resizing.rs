@@ -128,3 +128,14 @@ fn nothing_that_was_written_is_lost_by_a_shrink_that_may_lose_nothing() {
     let [shrunk, written, all] = shrink_beside_a_write(true);
     assert_eq!((shrunk, written), (0, all), "who is refused keeps no writer from anything");
 }
+
+#[test]
+fn space_for_a_new_size_is_got_before_the_lock_that_everybody_waits_for() {
+    let (_sim, pool, _volume) = stage();
+    let all = Switches { to_second: usize::MAX, back: None };
+    let ran = run(all, || resize(&pool, 1 << 30), || {});
+    ran.first.unwrap();
+    let first = |name| ran.points.iter().position(|point| point == name);
+    let [got, locked] = ["after reserve of map", "flusher"].map(first);
+    assert!(got.is_some() && got < locked, "{:#?}", ran.points);
+}

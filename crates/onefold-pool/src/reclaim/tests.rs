@@ -253,7 +253,7 @@ fn each_owner_is_asked_for_its_own_records() {
 /// Records of a full container of 256 KiB.
 const FULL: u64 = 63;
 
-/// A pool with a volume of two leaves, on a disk that gives nothing back where it lies.
+/// A pool with a volume of two leaves, in which these blocks are written.
 fn filled(blocks: impl Iterator<Item = u64>) -> (SimFolder, Pool) {
     let folder = SimFolder::new();
     let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
@@ -263,7 +263,6 @@ fn filled(blocks: impl Iterator<Item = u64>) -> (SimFolder, Pool) {
         let bytes = SplitMix64::new(block).bytes(4096);
         volume.write_at(block * 4096, &bytes, false).unwrap();
     }
-    folder.fail_from(&[OpKind::Punch], 1, FaultKind::Eio);
     (folder, pool)
 }
 
@@ -284,6 +283,8 @@ fn a_full_disk_gets_what_can_be_moved_though_snapshots_pin_the_emptiest_containe
     let references =
         |number: u32| pool.inner.engine().table.get(id(number)).map_or(0, |info| info.references);
     assert_eq!((references(1), references(2)), (6, FULL - FULL / 2));
+    // Nothing comes back where it lies.
+    folder.fail_from(&[OpKind::Punch], 1, FaultKind::Eio);
     assert!(pool.inner.make_room().unwrap());
     assert_eq!((references(1), references(2)), (6, 0));
     assert!(!pool.inner.make_room().unwrap(), "that was all");
@@ -304,4 +305,23 @@ fn a_count_holds_what_refers_to_containers_of_its_range_and_no_more() {
     assert!(!pool.inner.count(&mut work, &mut failed, 1, &mut step).unwrap());
     let found: Vec<u32> = work.found.iter().map(|pba| pba.container.get()).collect();
     assert_eq!(found, vec![2; FULL as usize]);
+}
+
+#[test]
+fn pages_of_what_is_pinned_are_given_back_in_one_go_if_nobody_waits() {
+    let (folder, pool) = filled((0..FULL).chain(512..512 + FULL));
+    let volume = pool.volume("main").unwrap();
+    for from in [2, 514] {
+        volume.trim(from * 4096, (FULL - 2) * 4096, false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let mut reclaim = pool.inner.lock_reclaim();
+    reclaim.pinned.extend(HashSet::from([id(1), id(2)]));
+    let (mut pass, mut step) = (None, BackgroundStep::default());
+    assert!(pool.inner.punch_pinned(&mut reclaim, &mut pass, u64::MAX, &mut step).unwrap());
+    let back = pool.activity().punched_bytes;
+    assert!(back > 2 * 200_000, "{back}");
+    assert!((back..back + 10 * LEAF_BYTES).contains(&step.work_bytes), "{step:?}");
 }
