@@ -342,9 +342,8 @@ mod tests {
         assert_eq!(pool.status().unwrap().stored_chunks, BLOCKS);
     }
 
-    /// How many references of the first leaf are taken, of a volume whose first so many blocks each
-    /// follow a block that lies elsewhere.
-    fn taken(blocks: u64, closing: bool) -> usize {
+    /// A pool with a volume whose first so many blocks each follow a block that lies elsewhere.
+    fn scattered(blocks: u64) -> Pool {
         let (sim, pool, volume) = pool();
         for block in (0..blocks).step_by(2).chain((1..blocks).step_by(2)) {
             let bytes = SplitMix64::new(block).bytes(CHUNK);
@@ -352,22 +351,49 @@ mod tests {
         }
         drop(volume);
         pool.close().unwrap();
-        let pool = Pool::open(&sim, &OpenOptions::default()).unwrap();
+        Pool::open(&sim, &OpenOptions::default()).unwrap()
+    }
+
+    fn begun() -> Gathering {
+        Gathering {
+            cursor: Cursor::default(),
+            group_bytes: 1 << 20,
+            references: Vec::new(),
+            records: Records::default(),
+            phase: Phase::Look,
+        }
+    }
+
+    /// How many references of the first leaf of such a pool are taken.
+    fn taken(blocks: u64, closing: bool) -> usize {
+        let pool = scattered(blocks);
         let mut engine = pool.inner.engine();
         let all: Vec<ContainerId> = engine.table.iter().map(|(id, _)| id).collect();
         for id in all {
             engine.table.set_closing(id, closing);
         }
         drop(engine);
-        let mut work = Gathering {
-            cursor: Cursor::default(),
-            group_bytes: 1 << 20,
-            references: Vec::new(),
-            records: Records::default(),
-            phase: Phase::Look,
-        };
+        let mut work = begun();
         pool.inner.look(&mut work).unwrap();
         work.references.len()
+    }
+
+    #[test]
+    fn no_more_leaves_are_taken_once_there_is_enough_to_move() {
+        let pool = scattered(100);
+        // More leaves follow.
+        pool.resize_volume("main", ByteSize(4 << 30), false).unwrap();
+        let is_enough = |credit: u64, group_bytes: u64| {
+            let mut order = Order { credit, ..Order::default() };
+            let (mut work, mut step) =
+                (Gathering { group_bytes, ..begun() }, BackgroundStep::default());
+            assert!(!pool.inner.gather(&mut work, &mut order, 1, &mut step).unwrap());
+            matches!(work.phase, Phase::Read(0))
+        };
+        let (taken, much) = (100, 1 << 30);
+        assert!(is_enough(taken, much) && !is_enough(taken + 1, much));
+        let bytes = taken * CHUNK as u64;
+        assert!(is_enough(much, bytes) && !is_enough(much, bytes + 1));
     }
 
     #[test]

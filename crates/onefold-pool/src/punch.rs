@@ -258,6 +258,8 @@ mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
 
     use super::*;
+    use crate::container::directories::{self, Known};
+    use crate::container::misses::Worth;
     use crate::pba::UNIT_BYTES;
     use crate::{OpenOptions, Pool, PoolSettings};
 
@@ -314,7 +316,17 @@ mod tests {
             true
         });
         assert!(checked.unwrap().unwrap().is_sound());
+        let all: Vec<_> = pool.inner.engine().table.iter().map(|(id, info)| (id, *info)).collect();
+        for (id, info) in &all {
+            let entries = directories::load(&*pool.inner.plain, *id, info.len_bytes.into());
+            let known = Known::all(&entries.unwrap());
+            pool.inner.directories.insert(*id, known, Worth::Followed);
+        }
         assert!(pool.inner.punch_dead(&mut Punching::default()).unwrap());
         assert!(punched().iter().any(|&pages| pages > 1), "{:?}", punched());
+        // What is not to be shared is not kept in mind.
+        for ((id, _), pages) in all.iter().zip(punched()) {
+            assert_eq!(pool.inner.directories.cached(*id).is_some(), pages <= 1);
+        }
     }
 }

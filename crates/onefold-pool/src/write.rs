@@ -314,5 +314,13 @@ mod tests {
         };
         assert_eq!(tried(|| PoolError::VolumeDeleted), 1);
         assert_eq!(tried(|| PoolError::NoSpace("a test".to_owned())), 2);
+        // Others are always faster.
+        let mut tried = 0;
+        let refused = pool.inner.with_space(|| {
+            tried += 1;
+            pool.inner.engine().leaving = 1;
+            Err(PoolError::NoSpace("a test".to_owned()))
+        });
+        assert!(refused.is_err() && tried == SPACE_PASSES + 1, "{tried}");
     }
 }

@@ -72,3 +72,26 @@ fn a_fingerprint_that_is_another_chunks_is_found() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("the chunk's fingerprint is") && said[0].contains("directory says"));
 }
+
+#[test]
+fn what_is_past_the_end_of_a_volume_is_not_looked_at() {
+    let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(520 * 4096)).unwrap();
+    for block in [0, 511, 515, 519, 520, 1023] {
+        let (number, lba) = (volume.state.number, Lba::new(block));
+        let mut tally = crate::commit::Tally::default();
+        pool.inner.map.set(number, lba, &[MapEntry::Lost], &mut tally).unwrap();
+    }
+    for all in [false, true] {
+        let (mut report, mut lost) = (CheckReport::default(), Vec::new());
+        let how = (all, true);
+        for_each_entry(&pool.inner, &volume.state, how, &mut report, &mut |_, lba, own, entry| {
+            assert!(own && lba.get() < 520);
+            if entry == MapEntry::Lost {
+                lost.push(lba.get());
+            }
+        });
+        assert_eq!(lost, [0, 511, 515, 519]);
+        assert!(report.is_sound());
+    }
+}
