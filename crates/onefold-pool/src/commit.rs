@@ -403,8 +403,13 @@ mod tests {
             let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
             let needs = Needs::of_commit(3, writes.len(), Purpose::Data, records);
             let mut engine = inner.engine_with(&needs).unwrap();
+            // Left of what was looked up before.
+            scratch.hashes.push(7);
+            let [used, entries] = [engine.space.journal_used(), engine.entries.len_bytes() as u64];
             let done = inner.commit(&mut engine, volume, writes, &batch, &mut scratch).unwrap();
             assert!(done.conflicts.is_empty());
+            let more = engine.entries.len_bytes() as u64 - entries;
+            assert_eq!(engine.space.journal_used(), used + more, "it has room in the journal");
         }
         let status = pool.status().unwrap();
         let done = status.activity;

@@ -298,9 +298,34 @@ impl ContainerStore for Then {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{FolderContainerStore, SimFolder};
+    use onefold_block::{BlockDevice as _, ByteSize, Folder as _, FolderContainerStore, SimFolder};
 
     use super::*;
+    use crate::OpenOptions;
+
+    #[test]
+    fn what_dies_while_a_check_reads_it_goes_when_that_has_ended() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &onefold_block::SplitMix64::new(1).bytes(1 << 20), false).unwrap();
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let stored = || folder.existing_subfolder("containers").unwrap().list().unwrap();
+        let [name] = stored().try_into().unwrap();
+        let mut given_up = false;
+        let checked = pool.check_beside(&mut |_, _| {
+            if !std::mem::replace(&mut given_up, true) {
+                pool.volume("main").unwrap().trim(0, 1 << 20, false).unwrap();
+                pool.checkpoint().unwrap();
+            }
+            assert!(stored().contains(&name), "it may be read");
+            true
+        });
+        assert!(checked.unwrap().unwrap().is_sound() && given_up);
+        assert!(!stored().contains(&name));
+    }
 
     #[test]
     fn what_a_check_reads_cannot_be_changed_through_it() {

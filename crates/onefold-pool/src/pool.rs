@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use onefold_block::{FileFolder, Folder, FolderLock};
 
+use crate::container::table::SpaceTotals;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::handover::take_up::TakenUp;
@@ -142,9 +143,7 @@ impl Pool {
             let engine = self.inner.engine();
             (engine.table.totals(), engine.generation)
         };
-        let many = totals.dead >= DEAD_CONTAINERS_MIN
-            && totals.dead_bytes >= totals.stored_bytes / DEAD_SHARE_MAX;
-        if totals.dead > 0 && (many || before == now) {
+        if totals.dead > 0 && (are_many_dead(&totals) || before == now) {
             return self.inner.checkpoint();
         }
         Ok(())
@@ -154,5 +153,29 @@ impl Pool {
     /// simply part of an unclean stop; callers stop their doors first.
     pub fn close(self) -> Result<(), PoolError> {
         self.inner.close()
+    }
+}
+
+/// Whether dead containers are worth a checkpoint while others write.
+const fn are_many_dead(totals: &SpaceTotals) -> bool {
+    totals.dead >= DEAD_CONTAINERS_MIN && totals.dead_bytes >= totals.stored_bytes / DEAD_SHARE_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_dead_containers_that_are_a_sixteenth_of_all_are_many() {
+        let are = |dead, dead_bytes| {
+            are_many_dead(&SpaceTotals {
+                dead,
+                dead_bytes,
+                stored_bytes: 1600,
+                ..SpaceTotals::default()
+            })
+        };
+        assert!(are(4, 100) && are(5, 1600));
+        assert!(!are(3, 1600) && !are(4, 99) && !are(0, 0));
     }
 }

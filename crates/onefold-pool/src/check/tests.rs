@@ -67,7 +67,9 @@ fn a_fingerprint_that_is_another_chunks_is_found() {
     let name = containers.list().unwrap().remove(0);
     let bytes = container::encode_directory(id, &entries, at);
     containers.open(&name).unwrap().write(at as u64, &bytes).unwrap();
-    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    let mut heard = Vec::new();
+    let report = Pool::check_in(&folder, &mut |done, of| heard.push((done, of))).unwrap();
+    assert_eq!(heard, [(len, len)]);
     let said: Vec<&str> = report.findings.iter().map(|found| found.problem.as_str()).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("the chunk's fingerprint is") && said[0].contains("directory says"));

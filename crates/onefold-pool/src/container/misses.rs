@@ -114,8 +114,13 @@ mod tests {
     #[test]
     fn a_copy_follows_its_container_from_the_second_duplicate_on() {
         let mut misses = Misses::default();
-        assert_eq!(misses.worth(&miss(7, 60, 1060)), None);
+        for container in [1, 2, 7] {
+            assert_eq!(misses.worth(&miss(container, 60, 1060)), None, "nothing is known");
+        }
         misses.note(miss(7, 60, 1060));
+        // That another container comes so does not count.
+        misses.note(miss(8, 500, 2000));
+        assert_eq!(misses.worth(&miss(8, 125, 1125)), None);
         // Other clients write between.
         for other in 0..200 {
             misses.note(miss(100 + other, 3, 50_000 + u64::from(other) * 997));

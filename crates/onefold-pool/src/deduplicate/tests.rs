@@ -425,3 +425,26 @@ fn containers_that_an_index_has_not_come_to_are_counted() {
         assert_eq!(left(), expected);
     }
 }
+
+#[test]
+fn containers_that_are_being_filled_or_wait_for_that_come_into_a_run_once_they_are_sealed() {
+    let (folder, pool) = pool(50);
+    let inner = &pool.inner;
+    let volume = pool.volume("main").unwrap();
+    volume.write_at(1 << 20, &SplitMix64::new(999).bytes(CHUNK), false).unwrap();
+    inner.make_next();
+    let waiting = |inner: &Inner| {
+        let live = inner.live.read().unwrap();
+        let engine = inner.engine();
+        let unsealed = engine.table.iter().filter(|(_, info)| info.len_bytes == 0);
+        unsealed.filter(|(id, _)| !live.contains_key(id)).count()
+    };
+    assert!(waiting(inner) > 0 && inner.live.read().unwrap().len() == 1);
+    let missing =
+        |inner: &Inner| inner.not_in_runs(&mut sync::lock(&inner.deduplication)).unwrap().len();
+    assert_eq!(missing(inner), 0);
+    drop(volume);
+    pool.close().unwrap();
+    let pool = open(&folder, SMALL);
+    assert_eq!(missing(&pool.inner), 1);
+}

@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn it_shrinks_to_its_hooks_and_what_was_of_use_and_goes_on() {
-        for (before, after) in [(8 << 20, 2 << 20), (8 << 20, 7 << 20), (1 << 20, 400 << 10)] {
+        for (before, after) in [(4 << 20, 1 << 20), (4 << 20, 7 << 19), (1 << 20, 400 << 10)] {
             let index = FingerprintIndex::new(before);
             let count = before / 14;
             insert(&index, 0..count);
@@ -437,13 +437,13 @@ mod tests {
 
     #[test]
     fn it_keeps_to_any_budget_one_after_another_and_hooks_stay() {
-        let index = FingerprintIndex::new(64 << 20);
-        let count = 700_000;
+        let index = FingerprintIndex::new(32 << 20);
+        let count = 350_000;
         insert(&index, 0..count);
         let held = |n: u64| lookup(&index, mix(n)).contains(place(n));
         let hooks = || (0..count).filter(|&n| is_hook(mix(n)));
         // To the least, where as many shards as before would have next to nothing each.
-        for after in [16 << 20, 9 << 20, 8 << 20, 1 << 20, 768 << 10] {
+        for after in [8 << 20, 9 << 19, 4 << 20, 1 << 20, 768 << 10] {
             assert!(!index.set_budget(after));
             let stats = index.stats();
             assert!(stats.bytes <= after, "{} bytes of {after}", stats.bytes);
@@ -456,14 +456,14 @@ mod tests {
         let small = index.stats().entries;
         let shards = index.tables().now.shards.len();
         assert_eq!(shards, 16, "fewer shards");
-        assert!(index.set_budget(64 << 20), "what was let go is to be inserted again");
+        assert!(index.set_budget(32 << 20), "what was let go is to be inserted again");
         // Until it is there, what was known is known, and nothing goes.
         assert!(!index.is_full() && index.tables().former.is_some());
         let before: Vec<u64> = (0..count).filter(|&n| held(n)).collect();
         assert_eq!(before.len() as u64, small);
         for from in (0..count).step_by(1000) {
             insert(&index, from..from + 1000);
-            assert!(index.stats().bytes <= 64 << 20);
+            assert!(index.stats().bytes <= 32 << 20);
             assert!(before.iter().step_by(97).all(|&n| held(n)));
         }
         assert!((0..count).all(held) && !index.is_full());
@@ -471,7 +471,7 @@ mod tests {
         assert!((0..count).all(held) && index.tables().former.is_none());
         assert_eq!(index.stats().entries, count);
         // What fits into the same shards grows with them.
-        assert!(!index.set_budget(128 << 20));
+        assert!(!index.set_budget(64 << 20));
         assert!((0..count).all(held) && index.tables().former.is_none());
     }
 

@@ -172,7 +172,6 @@ impl Mender for Looking<'_> {
 /// Let every block of every volume and snapshot be lost that cannot be had; `lost` is what is lost
 /// then, of what many share with the one whose own it is.
 pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(), PoolError> {
-    lost.clear();
     let mut visited = Visited::new(inner.map.file_slots()?);
     for volume in in_order(inner) {
         let mut found = Ranges::default();

@@ -121,6 +121,7 @@ fn new_files_that_never_come_to_be_used_go_at_once_and_others_stay_until_they_ar
         Pool::repair_in(Arc::new(folder.clone()), FRESH, &mut |_, _| {}).unwrap()
     };
     let folder = damaged();
+    folder.remove(GENERATION_FILE).unwrap();
     for written in [1, 6] {
         let repair = plan(&folder);
         folder.fail_from(&[OpKind::Write], written, FaultKind::Enospc);
@@ -138,4 +139,9 @@ fn new_files_that_never_come_to_be_used_go_at_once_and_others_stay_until_they_ar
     repair.apply().unwrap();
     assert_eq!(new_files(&folder), Vec::<String>::new());
     assert!(checked(&folder, CHUNKS_PER_PASS).is_sound());
+    // Where no file says of which generation the pool was, it is one that it cannot have had.
+    let supers = crate::open::files(&folder).unwrap().supers;
+    let newest = crate::open::read_supers(&supers).unwrap().0;
+    let generation = GenerationFile::read(&folder, &newest.identity.uuid).unwrap();
+    assert_eq!(generation.number, newest.sequence);
 }

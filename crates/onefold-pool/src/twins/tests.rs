@@ -72,6 +72,50 @@ fn prefixes_that_collide_by_design_make_no_twins() {
 }
 
 #[test]
+fn a_record_that_some_still_refer_to_is_not_counted_as_dead() {
+    let (_sim, pool, pairs) = pool(FingerprintKind::Blake3, 1000);
+    let inner = &pool.inner;
+    let volume = pool.volume("main").unwrap().state.number;
+    let at = |block| {
+        let mut entries = Vec::new();
+        inner.map.entries(volume, Lba::new(block), 1, &mut entries).unwrap();
+        entries[0].pba().unwrap()
+    };
+    // The last block is taken for a twin of the first, in whose container nothing may be shared.
+    let (first, second) = (at(0), at(999));
+    assert_ne!(first.container, second.container);
+    let twin =
+        || Twin { first, hash: pairs[0].hash(), places: [None; 2], shared: false, kept: false };
+    for closing in [true, false] {
+        inner.engine().table.set_closing(first.container, closing);
+        let mut twins = Twins::default();
+        twins.insert(second, twin());
+        inner.turn(&[Reference { volume, lba: 999, pba: second }], &mut twins).unwrap();
+        let twin = &twins.of[&second];
+        assert_eq!((twin.kept, twin.shared), (closing, !closing));
+        assert_eq!(at(999), if closing { second } else { first });
+    }
+}
+
+#[test]
+fn what_is_gone_or_damaged_is_passed_over_and_no_other_failure_is() {
+    let (_sim, pool, pairs) = pool(FingerprintKind::Blake3, 100);
+    let there = pairs[0].container();
+    let full = || PoolError::NoSpace("a test".to_owned());
+    let damaged = || PoolError::corrupt("a test", 0, "damaged");
+    assert_eq!(pool.inner.passed_over(there, damaged()).unwrap(), 0);
+    assert_eq!(pool.inner.passed_over(ContainerId::new(77), full()).unwrap(), 0);
+    assert!(pool.inner.passed_over(there, full()).unwrap_err().is_no_space());
+    // Of what is punched nothing may be shared.
+    for punched in [0, 1] {
+        pool.inner.engine().table.set_punched(there, punched);
+        let mut met = Vec::new();
+        let read = pool.inner.look_up(&[(0, pairs[0])], &mut met).unwrap();
+        assert_eq!((met.len(), read > 0), (1 - usize::from(punched), punched == 0));
+    }
+}
+
+#[test]
 fn a_good_copy_is_not_given_up_for_a_damaged_one() {
     // Of weak fingerprints, the bytes are compared.
     let (strong, weak) = (FingerprintKind::Blake3, FingerprintKind::Crc32);

@@ -198,3 +198,45 @@ fn the_epoch_of_a_checkpoint_that_was_written_begins_if_the_journal_is_that_of_t
         assert_eq!(replay(7).next_number, frames, "of epoch {begun}");
     }
 }
+
+#[test]
+fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there() {
+    let folder = SimFolder::new();
+    drop(crate::empty_pool::new(&folder, &PoolSettings::default()));
+    let (superblock, _) = open::read_supers(&open::files(&folder).unwrap().supers).unwrap();
+    let memory = onefold_block::handover::SimHandover::new();
+    let bytes = SplitMix64::new(5).bytes(3000);
+    let another = SplitMix64::new(6).bytes(3000);
+    let half = [&bytes[..1500], &another[1500..1600]].concat();
+    let all: [&[u8]; 6] = [&bytes, &half, &bytes[..10], &[], &another, &half];
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let id = |number: usize| ContainerId::new(number as u32);
+    let (mut slots, mut touched) = (BTreeMap::new(), BTreeSet::new());
+    for (number, there) in (2..).zip(all) {
+        store.create(id(number), 1 << 20).unwrap();
+        store.append(id(number), 0, there).unwrap();
+        touched.insert(id(number));
+    }
+    // Of the first nothing is there, and nothing refers to the last.
+    touched.insert(id(1));
+    touched.remove(&id(7));
+    for number in 1..8 {
+        let mut region = memory.create(&format!("container.{number}"), 4096).unwrap();
+        region.bytes_mut()[..3000].copy_from_slice(&bytes);
+        slots.insert(id(number), InMemory { region, end: 2000 });
+    }
+    let (sealed, on_disk) = (BTreeSet::new(), BTreeMap::new());
+    let taking = Taking { superblock: &superblock, sealed, store: &store, slots, on_disk, touched };
+    taking.store_containers().unwrap();
+    for number in 1..8 {
+        let mut found = vec![0; store.len(id(number)).unwrap() as usize];
+        store.read(id(number), 0, &mut found).unwrap();
+        match number {
+            // More was there than is good in memory.
+            2 => assert!(found == bytes),
+            6 => assert!(found[..2000] == bytes[..2000] && found[2000..] == another[2000..]),
+            7 => assert!(found == half),
+            _ => assert!(found == bytes[..2000], "{number}"),
+        }
+    }
+}
