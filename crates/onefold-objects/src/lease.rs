@@ -400,6 +400,16 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_is_that_of_the_system_in_milliseconds() {
+        let now = || {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+        };
+        let (before, found, after) = (now(), Duration::from_millis(boot_clock()), now());
+        assert!(before < found + Duration::from_millis(1) && found <= after);
+    }
+
+    #[test]
     fn each_change_is_told_once() {
         let (mut was_over, mut told) = (false, Vec::new());
         for is_over in [false, true, true, false, false, true] {

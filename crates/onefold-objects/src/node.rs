@@ -167,12 +167,12 @@ impl Shared {
             let put = self.sender().put(name, bytes, before.as_ref());
             return self.done(name, put);
         }
-        self.may_change("write", name)?;
         let expect = match self.known_object(name)? {
             None => Expect::Nothing,
             Some(Stored { tag, .. }) if tag.is_empty() => Expect::Anything,
             Some(Stored { tag, .. }) => Expect::Tag(tag),
         };
+        self.may_change("write", name)?;
         let len = bytes.len() as u64;
         let failed = |error| self.error(error, "write", name);
         let stored = match self.objects.put(name, bytes, &expect) {

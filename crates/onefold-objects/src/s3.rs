@@ -410,8 +410,17 @@ mod tests {
         assert_eq!(innermost(&error), "the store answered: 403 Forbidden");
         let plain = Error::Generic { store: "S3", source: "no route\nKEYNAME".into() };
         assert_eq!((code(&plain), innermost(&plain)), (None, "no route".to_owned()));
-        let odd = "<Code>no word</Code>KEYNAME".into();
-        let odd = Error::Generic { store: "S3", source: odd };
+        let of = |text: String| Error::Generic { store: "S3", source: text.into() };
+        let odd = of("<Code>no word</Code>KEYNAME".to_owned());
         assert_eq!((code(&odd), innermost(&odd)), (None, String::new()));
+        for (letters, is_code) in [(0, false), (1, true), (60, true), (61, false)] {
+            let word = "a".repeat(letters);
+            let expected = is_code.then(|| word.clone());
+            assert_eq!(code(&of(format!("<Code>{word}</Code>"))), expected, "{letters} letters");
+        }
+        let long = of("x".repeat(PROBLEM_LETTERS + 1));
+        assert_eq!(innermost(&long).len(), 160);
+        let short = of("status code: 41".to_owned());
+        assert_eq!((status(&short), innermost(&short)), (None, "the store answered: 41".into()));
     }
 }

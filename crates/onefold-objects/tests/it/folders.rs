@@ -12,6 +12,10 @@ use crate::support::folder;
 #[test]
 fn a_folder_of_objects_keeps_the_contract_of_folders() {
     check_folder(&|| Arc::new(folder(&SimObjects::new())));
+}
+
+#[test]
+fn a_folder_of_objects_does_as_a_plain_one_over_many_steps() {
     for seed in 100..108 {
         check_model(&|| Arc::new(folder(&SimObjects::new())), seed, 200);
     }

@@ -10,6 +10,7 @@ mod folders;
 mod locks;
 mod parts;
 mod preceded;
+mod requests;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]

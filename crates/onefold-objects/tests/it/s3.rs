@@ -33,7 +33,7 @@ fn open(server: &Server) -> S3Objects {
 }
 
 /// Every request, with every answer that it may get.
-fn check_requests(objects: &dyn Objects) {
+fn check_requests(objects: &dyn Objects, part_bytes: usize) {
     let (at, other) = ("folder/a", Expect::Tag("\"another\"".to_owned()));
     assert_eq!(objects.tail(at, 10), Err(ObjectError::NotFound));
     assert_eq!(objects.put(at, b"x", &other), Err(ObjectError::Conflict));
@@ -61,7 +61,7 @@ fn check_requests(objects: &dyn Objects) {
     assert_eq!(names, ["0", "1", "2", "3", "4", "5", "6", "a", "empty"]);
     assert_eq!(listed[7].stored, stored);
     assert!(objects.list("").unwrap().is_empty());
-    check_parts(objects);
+    check_parts(objects, part_bytes);
     for name in ["large", "folder/a", "folder/a", "folder/inner/deep", "folder/empty"] {
         objects.remove(name).unwrap();
     }
@@ -70,9 +70,9 @@ fn check_requests(objects: &dyn Objects) {
 }
 
 /// What is sent in parts is there when it is complete, and not before; given up it never is.
-fn check_parts(objects: &dyn Objects) {
-    let bytes = SplitMix64::new(1).bytes((10 << 20) + 5);
-    let parts: Vec<&[u8]> = bytes.chunks(5 << 20).collect();
+fn check_parts(objects: &dyn Objects, part_bytes: usize) {
+    let bytes = SplitMix64::new(1).bytes(2 * part_bytes + 5);
+    let parts: Vec<&[u8]> = bytes.chunks(part_bytes).collect();
     let upload = objects.begin("large").unwrap();
     let send = |number: usize| objects.part("large", &upload, number, parts[number]).unwrap();
     // A part that is sent again takes the place of the first one.
@@ -94,7 +94,7 @@ fn every_request_gets_its_answer() {
     let server = Server::start();
     for place in ["s3://bucket", "s3://bucket/store/deep"] {
         let objects = open_place(&server, place);
-        check_requests(&objects);
+        check_requests(&objects, 64 << 10);
         // Of an object without bytes some servers send all of it, where others refuse its end.
         objects.put("whole", b"", &Expect::Nothing).unwrap();
         assert!(objects.tail("whole", 9).unwrap().bytes.is_empty());
@@ -153,7 +153,6 @@ fn each_refusal_is_one_clear_error_and_no_error_tells_the_key() {
         (403, "SignatureDoesNotMatch", "the credentials are not accepted (SignatureDoesNotMatch)"),
         (401, "Odd", "access denied (Odd)"),
         (404, "NoSuchBucket", "there is no bucket 'bucket'"),
-        (507, "XMinioStorageFull", "XMinioStorageFull"),
         (
             400,
             "AuthorizationHeaderMalformed",
@@ -166,6 +165,7 @@ fn each_refusal_is_one_clear_error_and_no_error_tells_the_key() {
             objects.put("a", b"x", &Expect::Nothing).unwrap_err(),
             objects.list("").unwrap_err(),
             objects.get("a", 0..1, "\"tag\"").unwrap_err(),
+            objects.tail("a", 1).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.to_string(), text);
@@ -180,8 +180,24 @@ fn each_refusal_is_one_clear_error_and_no_error_tells_the_key() {
 }
 
 #[test]
+fn a_store_that_is_full_says_so() {
+    let server = Server::start();
+    // Tried a few times: it may be for a moment.
+    server.fail_always(Some(Fault::Answer(507, "XMinioStorageFull")));
+    let full = ObjectError::NoSpace("XMinioStorageFull".to_owned());
+    assert_eq!(open(&server).put("a", b"x", &Expect::Nothing), Err(full));
+}
+
+#[test]
 fn an_environment_that_cannot_do_is_refused_before_anything_is_asked() {
     let place = S3Place::parse(Path::new("s3://bucket")).unwrap();
+    // What does not begin as Amazon's names do may be anybody's, and what is empty says nothing.
+    for (name, value) in [("ACCESS_KEY_ID", "KEYNAME"), ("AWS_ACCESS_KEY_ID", "")] {
+        let named = [name, "AWS_SECRET_ACCESS_KEY"].map(str::to_owned);
+        let variables = named.into_iter().zip([value, "SECRET"].map(str::to_owned));
+        let error = S3Objects::open(&place, variables).map(drop).unwrap_err();
+        assert!(error.starts_with("there are no credentials"), "{name}: {error}");
+    }
     let open = |without: &str| {
         let variables = variables("http://127.0.0.1:9");
         let kept = variables.into_iter().filter(|(name, _)| name != without);
@@ -218,7 +234,7 @@ fn a_real_server_keeps_the_contract() {
     };
     let place = S3Place::parse(Path::new(&text)).unwrap();
     let objects: Arc<dyn Objects> = Arc::new(S3Objects::open(&place, std::env::vars()).unwrap());
-    check_requests(&*objects);
+    check_requests(&*objects, 5 << 20);
     let first = S3Objects::lock(&objects, Use::Add, &owner(1), |_| ()).unwrap();
     assert!(first.renew());
     assert!(S3Objects::lock(&objects, Use::Remove, &owner(2), |_| ()).is_err());
