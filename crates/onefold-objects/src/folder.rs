@@ -171,7 +171,7 @@ impl Folder for ObjectFolder {
             let name = self.shared.objects.address(&to);
             return Err(MediaError::Io { action: "rename to", name, source });
         }
-        self.shared.known_object(&to)?;
+        // What is there is replaced, and nothing else: so the folder must be known.
         let has_object = self.shared.known_object(&from)?.is_some();
         let mut names = self.shared.names();
         node.rename(&mut node.state(), &to)?;

@@ -68,3 +68,27 @@ fn fill(
 pub(crate) fn send(mut stream: &UnixStream, message: &[u8]) -> io::Result<()> {
     stream.write_all(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is received of these bytes, after which the other end leaves.
+    fn received(bytes: &[u8]) -> io::Result<Option<(u32, Vec<u8>)>> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        send(&theirs, bytes).unwrap();
+        drop(theirs);
+        receive(&ours).map(|message| message.map(|message| (message.ask, message.payload)))
+    }
+
+    #[test]
+    fn a_monitor_leaves_between_two_messages_or_is_cut_off() {
+        let whole = [[7, 1, 3].map(u32::to_le_bytes).concat(), vec![4, 5, 6]].concat();
+        assert_eq!(received(&whole).unwrap(), Some((7, vec![4, 5, 6])));
+        assert_eq!(received(&[]).unwrap(), None);
+        for len in [1, 11, 12, 14] {
+            let kind = received(&whole[..len]).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::UnexpectedEof, "{len} bytes");
+        }
+    }
+}

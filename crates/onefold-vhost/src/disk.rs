@@ -194,6 +194,11 @@ impl Disk {
             tracing::warn!(peer = self.peer, number, "a guest's request failed: {trouble}");
         }
     }
+
+    #[cfg(test)]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
 }
 
 /// Do one range after another.

@@ -177,6 +177,7 @@ mod tests {
             Region { guest: 0x1000, bytes: 0x2000, monitor: 0x7000, file_offset: 0x3000 };
         assert_eq!(table(1, &[region]), Some(vec![expected]));
         assert_eq!(table(0, &[]), Some(vec![]));
+        assert!(table(1, &[[0x1000, 1, 0x7000, 0]]).is_some(), "one byte");
         assert_eq!(table(2, &[region]), None, "one is missing");
         assert_eq!(table(9, &[region; 9]), None);
         for at in [0, 2, 3] {

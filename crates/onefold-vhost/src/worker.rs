@@ -227,3 +227,6 @@ fn together(requests: &[Request]) -> usize {
     };
     requests.iter().take_while(fits).count()
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,14 @@ fn what_was_put_and_closed_is_asked_for_again_and_its_end_comes_at_once() {
         }
     });
     assert_eq!(log, ["tail a"]);
+    // What is read elsewhere does not take the place of its end.
+    let log = asked(&store, || {
+        let media = root.open("a").unwrap();
+        for at in [99_900, 0, 99_900, 34_464, 100] {
+            media.read(at, &mut [0; 100]).unwrap();
+        }
+    });
+    assert_eq!(log, ["tail a", "get a"]);
     // What is before its end is one more.
     let log = asked(&store, || assert!(read(&root, "a") == bytes));
     assert_eq!(log, ["tail a", "get a"]);
@@ -83,6 +91,20 @@ fn a_change_outlives_its_handle_until_it_is_put() {
     assert_eq!(read(&root, "a"), b"FIr\0");
     root.open("a").unwrap().sync().unwrap();
     assert_eq!(store.contents()["a"], b"FIr\0");
+}
+
+#[test]
+fn a_long_file_is_changed_in_its_place() {
+    let store = SimObjects::new();
+    let root = folder(&store);
+    let mut bytes = vec![7; (8 << 20) + 5];
+    make(&root, "a", &bytes);
+    let media = root.open("a").unwrap();
+    let log = asked(&store, || media.write(9, b"changed").unwrap());
+    assert_eq!(log, ["get a"; 2], "8 MiB at a time");
+    media.sync().unwrap();
+    bytes[9..16].copy_from_slice(b"changed");
+    assert!(store.contents()["a"] == bytes);
 }
 
 #[test]

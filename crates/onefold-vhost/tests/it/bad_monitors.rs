@@ -98,15 +98,26 @@ fn messages_that_make_no_sense_end_their_session_and_no_other() {
 }
 
 #[test]
-fn who_asks_for_an_answer_hears_that_it_failed() {
+fn who_asks_for_an_answer_hears_how_it_ended() {
     let scene = Scene::of_memory(1 << 20);
     let mut stream = UnixStream::connect(&scene.path).unwrap();
-    // REPLY_ACK, and then a queue of 3 entries with a wish for an answer.
+    // REPLY_ACK and the end of the configuration with what later ones have behind it; then a
+    // queue of 128 entries, with a wish for an answer and without, and one of 3.
     stream.write_all(&message(16, 1, &8u64.to_le_bytes())).unwrap();
+    let asked = [50u32, 20, 0].map(u32::to_le_bytes).concat();
+    stream.write_all(&message(24, 1, &[&asked[..], &[9; 20]].concat())).unwrap();
+    let some = [0u32, 128].map(u32::to_le_bytes).concat();
+    stream.write_all(&message(8, 1 | 8, &some)).unwrap();
+    stream.write_all(&message(8, 1, &some)).unwrap();
     let three = [0u32, 3].map(u32::to_le_bytes).concat();
     stream.write_all(&message(8, 1 | 8, &three)).unwrap();
-    let expected = message(8, 1 | 4, &1u64.to_le_bytes());
-    assert_eq!(ends(&stream), Some(expected));
+    let space = [0x40, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let expected = [
+        message(24, 1 | 4, &[&asked[..], &space].concat()),
+        message(8, 1 | 4, &0u64.to_le_bytes()),
+        message(8, 1 | 4, &1u64.to_le_bytes()),
+    ];
+    assert_eq!(ends(&stream), Some(expected.concat()));
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub const FLAG_INDIRECT: u16 = 4;
 /// Features by their bits.
 pub const READ_ONLY: u64 = 1 << 5;
 pub const FEATURE_FLUSH: u64 = 1 << 9;
-const FEATURE_EVENT_INDEX: u64 = 1 << 29;
+pub const FEATURE_EVENT_INDEX: u64 = 1 << 29;
 const FEATURE_PROTOCOL: u64 = 1 << 30;
 const FEATURE_VERSION_1: u64 = 1 << 32;
 
@@ -276,6 +276,25 @@ impl Guest {
 
     pub fn kick(&self) {
         self.kick.write(1).unwrap();
+    }
+
+    /// Call, and be called, by others from now on.
+    pub fn change_events(&mut self) {
+        (self.kick, self.call) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
+        self.frontend.set_vring_call(0, &self.call).unwrap();
+        self.frontend.set_vring_kick(0, &self.kick).unwrap();
+    }
+
+    /// Want to be called when this request was answered, where indexes of events are agreed on.
+    pub fn want_call_after(&self, request: u16) {
+        let place = GuestAddress(AVAILABLE + 4 + 2 * u64::from(ENTRIES));
+        self.memory.store(request.to_le(), place, Ordering::SeqCst).unwrap();
+    }
+
+    /// From which request on the guest has to call, where indexes of events are agreed on.
+    pub fn must_call_from(&self) -> u16 {
+        let place = GuestAddress(USED + 4 + 8 * u64::from(ENTRIES));
+        u16::from_le(self.memory.load(place, Ordering::Acquire).unwrap())
     }
 
     /// Wait until all that was made is answered; chains and used bytes in the order of answers.

@@ -11,7 +11,9 @@ use vhost::vhost_user::{
     FrontendReqHandler, HandlerResult, VhostUserFrontend as _, VhostUserFrontendReqHandler,
 };
 
-use crate::guest::{DATA, Guest, READ, Scene, WRITE, all_that_is_offered, readable};
+use crate::guest::{
+    DATA, FEATURE_EVENT_INDEX, Guest, READ, Scene, WRITE, all_that_is_offered, readable,
+};
 
 #[test]
 fn a_monitor_is_told_what_there_is() {
@@ -57,6 +59,49 @@ fn a_queue_goes_on_where_it_was_stopped_and_so_does_a_monitor_that_connects_agai
     guest.frontend.set_vring_enable(0, true).unwrap();
     guest.wait();
     assert_eq!(guest.status(head), 0, "without a call");
+}
+
+#[test]
+fn a_queue_that_is_not_enabled_is_not_served_and_other_events_are_heard() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
+    guest.frontend.set_vring_enable(0, false).unwrap();
+    assert!(guest.is_served(), "its monitor was heard");
+    let head = guest.ask(READ, 0, (DATA, 512));
+    guest.kick();
+    assert!(guest.is_silent());
+    guest.frontend.set_vring_enable(0, true).unwrap();
+    guest.wait();
+    assert_eq!(guest.status(head), 0);
+    guest.change_events();
+    for _ in 0..2 {
+        assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
+    }
+}
+
+#[test]
+fn indexes_of_events_are_kept_to_from_when_they_are_agreed_on() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut features = 0;
+    let mut guest = Guest::connect(&scene, |chosen| {
+        features = chosen;
+        chosen
+    });
+    assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
+    assert_eq!(guest.must_call_from(), 0, "nobody speaks of it");
+    guest.frontend.set_features(features | FEATURE_EVENT_INDEX).unwrap();
+    for _ in 0..3 {
+        guest.want_call_after(guest.made);
+        assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
+    }
+    for _ in 0..1000 {
+        if guest.must_call_from() == guest.made {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the guest is not told that it has to call");
 }
 
 #[test]
