@@ -63,6 +63,7 @@ impl BlockDevice for Noting {
         let lengths: Vec<usize> = writes.iter().map(|write| write.data.len()).collect();
         let all = writes.iter().all(|write| write.fua);
         self.note(format!("batch {lengths:?} {all}"));
+        assert!(writes.iter().all(|write| write.offset != 512 * 77), "a panic on purpose");
         self.inner.write_batch(writes, results);
     }
     fn write_zeroes(&self, at: u64, len: u64, options: ZeroOptions) -> Result<(), BlockError> {
@@ -329,6 +330,9 @@ fn cut(random: &mut SplitMix64, mut at: u64, len: u32, reads: bool) -> Vec<(u64,
         pieces.push((at, piece as u32, reads));
         at += piece;
     }
+    if random.below(3) == 0 {
+        pieces.push((at, 0, reads));
+    }
     pieces
 }
 
@@ -428,4 +432,57 @@ fn what_goes_wrong_is_counted_once_for_each_request() {
     assert_eq!(driver.run(), [1, 513, 1, 1, 1]);
     assert_eq!(driver.worker.disk.failures(), 3);
     assert_eq!(driver.bytes(into, 1), [1]);
+    // A device that panics fails all that it was given at once, and is asked again.
+    let ends: Vec<u64> = [76, 77, 78].map(|at| driver.ask(WRITE, at, &[1; 512], 0)).to_vec();
+    assert_eq!(driver.run(), [1; 3]);
+    assert!(ends.iter().all(|&end| driver.bytes(end, 1) == [1]));
+    let end = driver.ask(WRITE, 76, &[1; 512], 0);
+    assert_eq!((driver.run(), driver.bytes(end, 1)), (vec![1], vec![0]));
+    assert_eq!(driver.worker.disk.failures(), 4);
+    // A queue that is no longer served counts as well.
+    let disk = Arc::clone(&driver.worker.disk);
+    driver.put(AVAILABLE + 2, &(driver.made + ENTRIES + 1).to_le_bytes());
+    let made = driver.made;
+    driver.worker.stop.ask();
+    assert_eq!((driver.worker.run(), disk.failures()), (made, 5));
+}
+
+#[test]
+fn a_bell_is_heard_once_it_was_rung_and_not_before() {
+    let stop = Stop::new().unwrap();
+    assert!(!stop.is_asked() && rustix::io::read(&stop.bell, &mut [0; 8]).is_err());
+    stop.ask();
+    assert!(stop.is_asked() && rustix::io::read(&stop.bell, &mut [0; 8]).is_ok());
+}
+
+/// Counts what is told.
+#[derive(Clone, Default)]
+struct Told(Arc<std::sync::atomic::AtomicU64>);
+
+impl tracing::Subscriber for Told {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_guest_whose_requests_fail_again_and_again_does_not_fill_the_log() {
+    let (told, mut driver) = (Told::default(), Driver::new(false));
+    tracing::subscriber::with_default(told.clone(), || {
+        driver.ask(READ, DISK, &[], 512);
+        (1..200).for_each(|_| driver.offer(0));
+        driver.worker.drain(&mut Scratch::default()).unwrap();
+    });
+    // The 1st, 2nd, 4th and so on up to the 128th.
+    assert_eq!((driver.used().len(), told.0.load(Ordering::SeqCst)), (200, 8));
 }

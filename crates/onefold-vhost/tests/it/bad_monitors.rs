@@ -101,9 +101,10 @@ fn messages_that_make_no_sense_end_their_session_and_no_other() {
 fn who_asks_for_an_answer_hears_how_it_ended() {
     let scene = Scene::of_memory(1 << 20);
     let mut stream = UnixStream::connect(&scene.path).unwrap();
-    // REPLY_ACK and the end of the configuration with what later ones have behind it; then a
-    // queue of 128 entries, with a wish for an answer and without, and one of 3.
-    stream.write_all(&message(16, 1, &8u64.to_le_bytes())).unwrap();
+    // REPLY_ACK, with a wish for an answer before it is agreed on, and the end of the configuration
+    // with what later ones have behind it; then a queue of 128 entries, with such a wish and
+    // without, and one of 3.
+    stream.write_all(&message(16, 1 | 8, &8u64.to_le_bytes())).unwrap();
     let asked = [50u32, 20, 0].map(u32::to_le_bytes).concat();
     stream.write_all(&message(24, 1, &[&asked[..], &[9; 20]].concat())).unwrap();
     let some = [0u32, 128].map(u32::to_le_bytes).concat();

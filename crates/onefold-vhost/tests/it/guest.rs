@@ -119,6 +119,8 @@ pub type Descriptor = (u64, u32, u16, u16);
 pub struct Guest {
     pub frontend: Frontend,
     pub memory: GuestMemoryMmap<()>,
+    /// The number of its queue.
+    pub queue: usize,
     kick: EventFd,
     call: EventFd,
     next_descriptor: u16,
@@ -153,7 +155,8 @@ impl Guest {
         };
         frontend.set_mem_table(&[table]).unwrap();
         let (kick, call) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
-        let mut guest = Self { frontend, memory, kick, call, next_descriptor: 0, made: 0, seen: 0 };
+        let (queue, next_descriptor, made, seen) = (0, 0, 0, 0);
+        let mut guest = Self { frontend, memory, queue, kick, call, next_descriptor, made, seen };
         guest.set_up(0);
         guest
     }
@@ -182,6 +185,11 @@ impl Guest {
 
     /// Set the queue up, so that it begins with this request.
     pub fn set_up(&mut self, next: u16) {
+        self.set_up_from(0, next);
+    }
+
+    /// The same in another order: from this part on, and then those before it.
+    pub fn set_up_from(&mut self, first: usize, next: u16) {
         let at = |guest| self.memory.get_host_address(GuestAddress(guest)).unwrap() as u64;
         let places = VringConfigData {
             queue_max_size: ENTRIES,
@@ -192,12 +200,17 @@ impl Guest {
             avail_ring_addr: at(AVAILABLE),
             log_addr: None,
         };
-        self.frontend.set_vring_num(0, ENTRIES).unwrap();
-        self.frontend.set_vring_base(0, next).unwrap();
-        self.frontend.set_vring_addr(0, &places).unwrap();
-        self.frontend.set_vring_call(0, &self.call).unwrap();
-        self.frontend.set_vring_kick(0, &self.kick).unwrap();
-        self.frontend.set_vring_enable(0, true).unwrap();
+        for part in (0..6).cycle().skip(first).take(6) {
+            let told = match part {
+                0 => self.frontend.set_vring_num(self.queue, ENTRIES),
+                1 => self.frontend.set_vring_base(self.queue, next),
+                2 => self.frontend.set_vring_addr(self.queue, &places),
+                3 => self.frontend.set_vring_call(self.queue, &self.call),
+                4 => self.frontend.set_vring_kick(self.queue, &self.kick),
+                _ => self.frontend.set_vring_enable(self.queue, true),
+            };
+            told.unwrap();
+        }
     }
 
     /// Put a descriptor into the table.
@@ -281,8 +294,13 @@ impl Guest {
     /// Call, and be called, by others from now on.
     pub fn change_events(&mut self) {
         (self.kick, self.call) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
-        self.frontend.set_vring_call(0, &self.call).unwrap();
-        self.frontend.set_vring_kick(0, &self.kick).unwrap();
+        self.frontend.set_vring_call(self.queue, &self.call).unwrap();
+        self.frontend.set_vring_kick(self.queue, &self.kick).unwrap();
+    }
+
+    /// Have no room left for calls: whoever waits for that waits for ever.
+    pub fn fill_call(&self) {
+        self.call.write(u64::MAX - 1).unwrap();
     }
 
     /// Want to be called when this request was answered, where indexes of events are agreed on.
@@ -324,6 +342,13 @@ impl Guest {
         std::thread::sleep(Duration::from_millis(50));
         let used: u16 = self.memory.load(GuestAddress(USED + 2), Ordering::Acquire).unwrap();
         u16::from_le(used) == self.seen
+    }
+
+    /// Whether all that was made is answered; takes note of it.
+    pub fn is_answered(&mut self) -> bool {
+        let used: u16 = self.memory.load(GuestAddress(USED + 2), Ordering::Acquire).unwrap();
+        self.seen = u16::from_le(used);
+        self.seen == self.made
     }
 
     /// Make a request, call, and wait; how it ended.

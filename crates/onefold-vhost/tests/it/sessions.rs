@@ -81,6 +81,58 @@ fn a_queue_that_is_not_enabled_is_not_served_and_other_events_are_heard() {
 }
 
 #[test]
+fn each_queue_is_one_by_itself_in_whatever_order_its_parts_are_told() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    // Where it begins is told before what the guest calls with.
+    for (first, queue) in [(0, 63), (1, 32), (5, 1)] {
+        let next = guest.frontend_base();
+        guest.frontend.set_vring_enable(guest.queue, false).unwrap();
+        guest.queue = queue;
+        guest.set_up_from(first, next);
+        for _ in 0..2 {
+            assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0, "queue {queue} from {first}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_takes_no_calls_is_served_all_the_same() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    guest.fill_call();
+    for _ in 0..3 {
+        guest.ask(READ, 0, (DATA, 512));
+        guest.kick();
+        // That it was answered is seen without a call.
+        let is_answered = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            guest.is_answered()
+        });
+        assert!(is_answered);
+    }
+    guest.frontend_base();
+}
+
+#[test]
+fn a_server_that_is_stopped_or_dropped_serves_nobody_any_more() {
+    for by_drop in [false, true] {
+        let mut scene = Scene::of_memory(1 << 20);
+        let mut guest = scene.connect();
+        assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
+        let server = scene.server.take().unwrap();
+        if by_drop {
+            drop(server);
+        } else {
+            assert_eq!(server.shutdown(Duration::from_secs(20)), 0, "who hangs");
+        }
+        assert!(!guest.is_served());
+        // Nobody listens any more.
+        std::os::unix::net::UnixStream::connect(&scene.path).unwrap_err();
+    }
+}
+
+#[test]
 fn indexes_of_events_are_kept_to_from_when_they_are_agreed_on() {
     let scene = Scene::of_memory(1 << 20);
     let mut features = 0;
@@ -267,6 +319,6 @@ fn stopping_answers_what_was_taken_and_says_who_hangs() {
 impl Guest {
     /// Stop the queue; which request would have been the next.
     pub fn frontend_base(&self) -> u16 {
-        self.frontend.get_vring_base(0).unwrap() as u16
+        self.frontend.get_vring_base(self.queue).unwrap() as u16
     }
 }
