@@ -14,7 +14,7 @@ fn drive(more: &str) -> DriveSpec {
 }
 
 /// The same in another state.
-fn before(state: &str, more: &str) -> DriveSpec {
+pub fn before(state: &str, more: &str) -> DriveSpec {
     let text = format!(
         "precondition = '{state}'
         geometry.blocks_per_plane = 24

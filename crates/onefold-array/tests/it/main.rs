@@ -12,6 +12,7 @@ mod refused;
 mod rtl;
 mod size;
 mod storage;
+mod told;
 mod traces;
 
 use onefold_array::{Report, ServerSpec, SpecBuilder, simulate};

@@ -17,7 +17,7 @@ fn request(time_ns: u64, op: Op, offset: u64, length: u64, content: Option<u64>)
 }
 
 /// Reads, writes in pieces whose contents are known, TRIMs, flushes and hints, all over a volume.
-fn mixed(seed: u64, requests: u64, known: bool) -> Vec<Request> {
+pub fn mixed(seed: u64, requests: u64, known: bool) -> Vec<Request> {
     let mut random = SplitMix64::new(seed);
     let mut trace = Vec::new();
     for number in 0..requests {

@@ -1,0 +1,131 @@
+//! Whole reports of small servers, number for number: `told.txt` has them.
+//! `ONEFOLD_UPDATE=1` writes that file anew; a change of it is a change of what servers come to.
+//! Laws elsewhere say what is right; this says that it is still the same.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use onefold_array::run::ShareRow;
+use onefold_array::size::Sized;
+use onefold_array::{Report, RunOptions, run};
+use onefold_block::kept_text::assert_text;
+use onefold_flash::DriveSpec;
+use onefold_workload::{Request, TraceRequests};
+
+use crate::spec;
+
+/// All of a report, in as few lines as can be read.
+fn told(report: &Report) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, text: String| writeln!(out, "{name}: {text}").unwrap();
+    line("GB/s", format!("{:.6} in {:.9} s", report.gb_per_s, report.seconds));
+    if let Some(stop) = &report.bottleneck {
+        let (next, factor) = (stop.next, stop.factor_to_next);
+        line("stops", format!("{} {:.6} {next:?} {factor:.6?}", stop.name, stop.utilisation));
+    }
+    for row in &report.resources {
+        let (waits, wait_ns) = (row.waiting_mean, row.wait_ns_mean);
+        line(row.name, format!("{:.6} waiting {waits:.6} {wait_ns:.3} ns", row.utilisation));
+    }
+    let shares = |rows: &[ShareRow]| {
+        let row = |row: &ShareRow| format!("{} {:.6} {:.4}", row.name, row.amount, row.share);
+        rows.iter().map(row).collect::<Vec<_>>().join(", ")
+    };
+    line("cores", format!("{:.6}: {}", report.cores, shares(&report.cores_by_task)));
+    let memory = report.memory_bytes_per_client_byte;
+    line("memory", format!("{memory:.6}: {}", shares(&report.memory_by_cause)));
+    line("measured", format!("{:?}", report.bytes));
+    line("all", format!("{:?}", report.bytes_of_all));
+    let table = [report.table_reads_a_look_up, report.table_writes_a_look_up];
+    line("table", format!("{:.6?} {table:.6?}", report.table_hit_share));
+    line("found", format!("{:.6?} {:.6?}", report.missed_share, report.duplicate_share));
+    line("predictor", format!("{:?}", report.predictor));
+    for row in &report.latencies {
+        let quantiles = [row.p50_ns, row.p99_ns, row.p999_ns];
+        line(row.name, format!("{} {:.3} ns {quantiles:?}", row.count, row.mean_ns));
+    }
+    let (drives, held) = (report.drive_bytes_per_client_byte, report.held_back_share);
+    let peaks = [report.client_buffer_peak, report.delayed_buffer_peak];
+    line("drives", format!("{drives:.6}, held back {held:.6}, peaks {peaks:?}"));
+    let (flight, chunks) = (report.batches_in_flight_share, report.batch_chunks_mean);
+    line("batches", format!("{flight:.6} {chunks:.6} {}", report.reconfigurations));
+    line("costs", format!("{:.6} J/GB {:.3?}", report.joules_per_gb, report.cost));
+    line("trace", format!("{:?}", report.trace));
+    line("whole", format!("{:.6?}", report.drives));
+    line("whole table", format!("{:.6?}", report.table_drives));
+    let digests = [report.stored_digest, report.event_hash];
+    line("events", format!("{} {digests:016x?}", report.events));
+    out
+}
+
+/// A server with settings apart by blanks, told.
+fn server(preset: &str, settings: &str, options: RunOptions) -> String {
+    let settings: Vec<&str> = settings.split_whitespace().collect();
+    let report = run(&spec(preset, &settings), options);
+    let report = report.unwrap_or_else(|error| panic!("{preset}: {error}")).report;
+    format!("\n{preset} {}\n{}", settings.join(" "), told(&report))
+}
+
+fn drive() -> DriveSpec {
+    crate::drives::before("steady", "")
+}
+
+fn trace() -> RunOptions {
+    let requests: Vec<Request> = crate::traces::mixed(5, 300, true);
+    let requests: TraceRequests = Box::new(requests.into_iter().map(Ok));
+    RunOptions { requests: Some(requests), ..RunOptions::default() }
+}
+
+#[test]
+fn all_that_small_servers_come_to_is_what_it_was() {
+    let mut told = String::from(
+        "Reports of small servers: use and waits of resources; shares; bytes; mean, median, 99 and \
+         99.9\nof 100 of latencies; hashes of what is stored and of all events.\n",
+    );
+    let small = "workload.requests=900 workload.warm_requests=100 workload.outstanding=150";
+    let table = "table.entries=40000 table.cache_bytes=400000 workload.addresses=30000";
+    for (preset, settings) in [
+        ("software", "workload.read_share=0.3"),
+        ("software-today", "workload.request_bytes=12288 workload.read_share=0.5"),
+        ("cal17-baseline", "workload.request_bytes=2048 workload.read_share=0.2"),
+        ("cal17", "workload.load=poisson workload.gb_per_s=40 buffer.client_bytes=4000000"),
+        ("cidr", "workload.read_share=0.3 engine.count=2 batch.chunks=7"),
+        ("cidr", "acknowledge=buffered predictor.kind=all-unique schedule.short_term=off"),
+        ("dedicated", "workload.load=bursts workload.gb_per_s=20 workload.burst_ns=50000"),
+        (
+            "cidr+",
+            "schedule.long_term=on schedule.window_ns=100000 schedule.downtime_ns=50000 \
+             engine.count=3 workload.read_share=0.4 predictor.kind=recent workload.clustering=0.5",
+        ),
+        ("fidr-index", "workload.run_chunks=20 table.sample_one_in=4"),
+        ("fidr-nic", "workload.read_share=0.6 nic.hash_units=2"),
+        ("fidr-direct", "table.filter_bits=8"),
+        ("fidr", "workload.preset=mixed"),
+        ("fidr-hooks", "workload.run_chunks=50"),
+    ] {
+        let settings = format!("{small} {table} {settings}");
+        told += &server(preset, &settings, RunOptions::default());
+    }
+    let whole = "ssd.model=small.toml ssd.count=3 workload.addresses=4000 workload.read_share=0.3";
+    let log = "ssd.container_bytes=100000 workload.requests=3000 workload.duplicate_share=0.1 \
+               workload.compressed_share=1 workload.compressed_spread=0";
+    let data = || RunOptions { drive: Some(drive()), ..RunOptions::default() };
+    told += &server("software", &format!("{small} {whole} {log}"), data());
+    told += &server("intra-ssd", &format!("{small} {whole} workload.addresses=3000"), data());
+    let pages = "table.bucket_bytes=8192 table_ssd.model=table.toml table_ssd.count=2";
+    let options = RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
+    told += &server("cidr+", &format!("{small} {table} {pages}"), options);
+    let replayed = "workload.trace=a.csv workload.outstanding=64 workload.addresses=50000";
+    told += &server("cidr+", replayed, trace());
+    let timed = "workload.load=timestamps workload.speed=3 workload.trace_warm_requests=40";
+    told += &server("fidr", &format!("{replayed} {timed}"), trace());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/told.txt");
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
+
+/// The least servers of one kind, number for number: `sized-KIND.txt` has them.
+pub fn assert_sized(preset: &str, sized: &[&Sized]) {
+    let told: String = sized.iter().map(|sized| format!("{sized:#.6?}\n")).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/sized-{preset}.txt"));
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
