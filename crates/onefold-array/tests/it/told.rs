@@ -125,7 +125,7 @@ fn all_that_small_servers_come_to_is_what_it_was() {
 
 /// The least servers of one kind, number for number: `sized-KIND.txt` has them.
 pub fn assert_sized(preset: &str, sized: &[&Sized]) {
-    let told: String = sized.iter().map(|sized| format!("{sized:#.6?}\n")).collect();
+    let told = format!("{sized:#.6?}\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/sized-{preset}.txt"));
     assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
 }

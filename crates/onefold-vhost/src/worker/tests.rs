@@ -432,6 +432,10 @@ fn what_goes_wrong_is_counted_once_for_each_request() {
     assert_eq!(driver.run(), [1, 513, 1, 1, 1]);
     assert_eq!(driver.worker.disk.failures(), 3);
     assert_eq!(driver.bytes(into, 1), [1]);
+    // One whose status cannot be told was given nothing.
+    let (begin, into) = driver.lay_out(READ, 0, &[]);
+    driver.chain(&[(begin, 16, false), (into, 512, true), (MEMORY as u64, 1, true)]);
+    assert_eq!((driver.run(), driver.bytes(into, 1)), (vec![0], vec![0]));
     // A device that panics fails all that it was given at once, and is asked again.
     let ends: Vec<u64> = [76, 77, 78].map(|at| driver.ask(WRITE, at, &[1; 512], 0)).to_vec();
     assert_eq!(driver.run(), [1; 3]);

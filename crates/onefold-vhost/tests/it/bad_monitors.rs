@@ -105,6 +105,16 @@ fn who_asks_for_an_answer_hears_how_it_ended() {
     // with what later ones have behind it; then a queue of 128 entries, with such a wish and
     // without, and one of 3.
     stream.write_all(&message(16, 1 | 8, &8u64.to_le_bytes())).unwrap();
+    // Eight files may come along, needed or not.
+    let files: Vec<OwnedFd> = (0..8).map(|_| sealed(4096)).collect();
+    send(&stream, &message(3, 1, &[]), &files);
+    // As much of it as a message holds.
+    let whole = [0u32, 500, 0].map(u32::to_le_bytes).concat();
+    stream.write_all(&message(24, 1, &[&whole[..], &[9; 500]].concat())).unwrap();
+    let mut found = vec![0; 12 + 512];
+    stream.read_exact(&mut found).unwrap();
+    assert!(found[..24] == message(24, 1 | 4, &[&whole[..], &[0; 500]].concat())[..24]);
+    assert_eq!(found[12 + 12 + 60..], [0; 440]);
     let asked = [50u32, 20, 0].map(u32::to_le_bytes).concat();
     stream.write_all(&message(24, 1, &[&asked[..], &[9; 20]].concat())).unwrap();
     let some = [0u32, 128].map(u32::to_le_bytes).concat();

@@ -48,7 +48,7 @@ pub const FLAG_INDIRECT: u16 = 4;
 pub const READ_ONLY: u64 = 1 << 5;
 pub const FEATURE_FLUSH: u64 = 1 << 9;
 pub const FEATURE_EVENT_INDEX: u64 = 1 << 29;
-const FEATURE_PROTOCOL: u64 = 1 << 30;
+pub const FEATURE_PROTOCOL: u64 = 1 << 30;
 const FEATURE_VERSION_1: u64 = 1 << 32;
 
 /// A device under a name, or a reason why there is none.
@@ -121,6 +121,8 @@ pub struct Guest {
     pub memory: GuestMemoryMmap<()>,
     /// The number of its queue.
     pub queue: usize,
+    /// Whether its monitor knows that queues can be enabled.
+    enables: bool,
     kick: EventFd,
     call: EventFd,
     next_descriptor: u16,
@@ -137,8 +139,10 @@ impl Guest {
         let offered = frontend.get_features().unwrap();
         let wanted = FEATURE_PROTOCOL | FEATURE_VERSION_1 | FEATURE_FLUSH | FEATURE_EVENT_INDEX;
         let features = choose(offered & wanted & !FEATURE_EVENT_INDEX);
-        let protocol = frontend.get_protocol_features().unwrap();
-        frontend.set_protocol_features(protocol).unwrap();
+        if features & FEATURE_PROTOCOL != 0 {
+            let protocol = frontend.get_protocol_features().unwrap();
+            frontend.set_protocol_features(protocol).unwrap();
+        }
         frontend.set_features(features).unwrap();
         let file = sealed(BYTES);
         let handle = file.as_raw_fd();
@@ -156,7 +160,9 @@ impl Guest {
         frontend.set_mem_table(&[table]).unwrap();
         let (kick, call) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
         let (queue, next_descriptor, made, seen) = (0, 0, 0, 0);
-        let mut guest = Self { frontend, memory, queue, kick, call, next_descriptor, made, seen };
+        let enables = features & FEATURE_PROTOCOL != 0;
+        let mut guest =
+            Self { frontend, memory, queue, enables, kick, call, next_descriptor, made, seen };
         guest.set_up(0);
         guest
     }
@@ -207,6 +213,7 @@ impl Guest {
                 2 => self.frontend.set_vring_addr(self.queue, &places),
                 3 => self.frontend.set_vring_call(self.queue, &self.call),
                 4 => self.frontend.set_vring_kick(self.queue, &self.kick),
+                _ if !self.enables => Ok(()),
                 _ => self.frontend.set_vring_enable(self.queue, true),
             };
             told.unwrap();

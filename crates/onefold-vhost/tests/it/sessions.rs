@@ -12,7 +12,8 @@ use vhost::vhost_user::{
 };
 
 use crate::guest::{
-    DATA, FEATURE_EVENT_INDEX, Guest, READ, Scene, WRITE, all_that_is_offered, readable,
+    DATA, FEATURE_EVENT_INDEX, FEATURE_PROTOCOL, Guest, READ, Scene, WRITE, all_that_is_offered,
+    readable,
 };
 
 #[test]
@@ -94,6 +95,13 @@ fn each_queue_is_one_by_itself_in_whatever_order_its_parts_are_told() {
             assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0, "queue {queue} from {first}");
         }
     }
+}
+
+#[test]
+fn a_monitor_that_knows_nothing_of_enabling_is_served() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = Guest::connect(&scene, |features| features & !FEATURE_PROTOCOL);
+    assert_eq!(guest.do_now(READ, 0, (DATA, 512)), 0);
 }
 
 #[test]
