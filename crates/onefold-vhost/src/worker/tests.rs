@@ -53,6 +53,7 @@ impl BlockDevice for Noting {
         4096
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
+        assert_ne!(offset, 512 * 77, "a panic on purpose");
         self.inner.read_at(offset, buf)
     }
     fn write_at(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), BlockError> {
@@ -443,12 +444,15 @@ fn what_goes_wrong_is_counted_once_for_each_request() {
     let end = driver.ask(WRITE, 76, &[1; 512], 0);
     assert_eq!((driver.run(), driver.bytes(end, 1)), (vec![1], vec![0]));
     assert_eq!(driver.worker.disk.failures(), 4);
+    let end = driver.ask(READ, 77, &[], 512) + 512;
+    assert_eq!((driver.run(), driver.bytes(end, 1)), (vec![1], vec![1]));
+    assert_eq!(driver.worker.disk.failures(), 5);
     // A queue that is no longer served counts as well.
     let disk = Arc::clone(&driver.worker.disk);
     driver.put(AVAILABLE + 2, &(driver.made + ENTRIES + 1).to_le_bytes());
     let made = driver.made;
     driver.worker.stop.ask();
-    assert_eq!((driver.worker.run(), disk.failures()), (made, 5));
+    assert_eq!((driver.worker.run(), disk.failures()), (made, 6));
 }
 
 #[test]

@@ -5,10 +5,12 @@ use std::io::{IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::guest::{DATA, READ, Scene, readable, sealed};
+use crate::sessions::Slow;
 
 /// A message: number, flags, payload.
 fn message(ask: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
@@ -120,6 +122,9 @@ fn who_asks_for_an_answer_hears_how_it_ended() {
     let some = [0u32, 128].map(u32::to_le_bytes).concat();
     stream.write_all(&message(8, 1 | 8, &some)).unwrap();
     stream.write_all(&message(8, 1, &some)).unwrap();
+    for entries in [1u32, 1024] {
+        stream.write_all(&message(8, 1, &[0, entries].map(u32::to_le_bytes).concat())).unwrap();
+    }
     let three = [0u32, 3].map(u32::to_le_bytes).concat();
     stream.write_all(&message(8, 1 | 8, &three)).unwrap();
     let space = [0x40, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -129,6 +134,30 @@ fn who_asks_for_an_answer_hears_how_it_ended() {
         message(8, 1 | 4, &1u64.to_le_bytes()),
     ];
     assert_eq!(ends(&stream), Some(expected.concat()));
+}
+
+#[test]
+fn a_monitor_that_does_not_hear_what_it_is_told_is_served_all_the_same() {
+    let device = Slow::new();
+    let scene = Scene::new(Arc::clone(&device) as _, false);
+    let mut stream = UnixStream::connect(&scene.path).unwrap();
+    // BACKEND_REQ and CONFIG, and a way back that has no room left.
+    stream.write_all(&message(16, 1, &(1u64 << 5 | 1 << 9).to_le_bytes())).unwrap();
+    let (mut full, _other) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write(&[0; 4096]).is_ok() {}
+    while full.write(&[0; 1]).is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    send(&stream, &message(21, 1, &[]), &[full.into()]);
+    device.set_size(2 << 20);
+    // It is looked at again and again.
+    let looks = device.looks();
+    assert!((0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        device.looks() >= looks + 2
+    }));
+    stream.write_all(&message(1, 1, &[])).unwrap();
+    assert!(readable(&stream));
 }
 
 #[test]

@@ -180,18 +180,29 @@ fn a_queue_that_is_served_goes_on_in_other_memory() {
 }
 
 /// A device whose size changes, and whose reads wait.
-struct Slow {
+pub struct Slow {
     inner: MemDevice,
     size: AtomicU64,
+    /// How often its size was asked for.
+    looks: AtomicU64,
     gate: (Mutex<bool>, Condvar),
     waiting: AtomicU64,
 }
 
 impl Slow {
-    fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let gate = (Mutex::new(true), Condvar::new());
         let (inner, size) = (MemDevice::new(4 << 20), AtomicU64::new(1 << 20));
-        Arc::new(Self { inner, size, gate, waiting: AtomicU64::new(0) })
+        let (looks, waiting) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { inner, size, looks, gate, waiting })
+    }
+
+    pub fn set_size(&self, bytes: u64) {
+        self.size.store(bytes, Ordering::SeqCst);
+    }
+
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::SeqCst)
     }
 
     fn open_gate(&self, open: bool) {
@@ -212,6 +223,7 @@ impl Slow {
 
 impl BlockDevice for Slow {
     fn size_bytes(&self) -> u64 {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         self.size.load(Ordering::SeqCst)
     }
     fn preferred_block_bytes(&self) -> u32 {
@@ -263,12 +275,12 @@ fn a_new_size_is_told_and_served_at_once() {
     guest.frontend.set_backend_request_fd(&BackwardsEnd(backwards.get_tx_raw_fd())).unwrap();
     assert_eq!(guest.sectors(), 2048);
     assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 1);
-    device.size.store(2 << 20, Ordering::SeqCst);
+    device.set_size(2 << 20);
     backwards.handle_request().unwrap();
     assert_eq!(changes.0.load(Ordering::SeqCst), 1);
     assert_eq!(guest.sectors(), 4096);
     assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 0);
-    device.size.store(1 << 20, Ordering::SeqCst);
+    device.set_size(1 << 20);
     backwards.handle_request().unwrap();
     assert_eq!(guest.sectors(), 2048);
     assert_eq!(guest.do_now(READ, 2048, (DATA, 512)), 1);
