@@ -136,7 +136,10 @@ pub fn params(shape: &Shape) -> [u8; 60] {
     out[12..16].fill(shape.block_bytes.trailing_zeros() as u8);
     let sectors = shape.buffer_bytes / SECTOR_BYTES as u32;
     out[16..20].copy_from_slice(&sectors.to_ne_bytes());
-    out[24..32].copy_from_slice(&(shape.size_bytes / SECTOR_BYTES).to_ne_bytes());
+    // What is over whole blocks could not be asked for in blocks.
+    let block_bytes = u64::from(shape.block_bytes);
+    let sectors = shape.size_bytes / block_bytes * (block_bytes / SECTOR_BYTES);
+    out[24..32].copy_from_slice(&sectors.to_ne_bytes());
     if shape.discards {
         // Alignment, granularity, the most of a discard and of a zeroing, and ranges of one.
         out[44..48].copy_from_slice(&shape.block_bytes.to_ne_bytes());
@@ -229,6 +232,9 @@ mod tests {
     fn numbers_are_those_of_the_header() {
         assert_eq!(command::ADD_DEV, 0xc020_7504);
         assert_eq!(command::GET_DEV_INFO, 0x8020_7502);
+        let controls =
+            [command::DEL_DEV, command::START_DEV, command::STOP_DEV, command::SET_PARAMS];
+        assert_eq!(controls, [0xc020_7505, 0xc020_7506, 0xc020_7507, 0xc020_7508]);
         assert_eq!((IO_FETCH_REQ, IO_COMMIT_AND_FETCH_REQ), (0xc010_7520, 0xc010_7521));
     }
 
@@ -249,6 +255,11 @@ mod tests {
         assert_eq!(descriptor(5, 16, 8), whole(Kind::Zeroes { no_hole: false, fua: false }));
         assert_eq!(descriptor(0x8005, 16, 8), whole(Kind::Zeroes { no_hole: true, fua: false }));
         assert_eq!(descriptor(9, 16, 8), whole(Kind::Other(9)));
+        assert_eq!(descriptor(0xa005, 16, 8), whole(Kind::Zeroes { no_hole: true, fua: true }));
+        // Other flags say how much it matters that it works.
+        assert_eq!(descriptor(0x5f01, 16, 8), whole(Kind::Write { fua: false }));
+        let largest = Request { kind: Kind::Discard, offset: u64::MAX, len: u32::MAX };
+        assert_eq!(descriptor(3, 1 << 23, 1 << 55), largest);
         assert_eq!(descriptor(2, 0, u64::MAX), Request { kind: Kind::Flush, offset: 0, len: 0 });
     }
 
@@ -273,6 +284,12 @@ mod tests {
         let told = params(&Shape { read_only: true, discards: false, ..shape });
         assert_eq!((told[4], told[8]), (1, 0b1101));
         assert!(told[40..].iter().all(|&byte| byte == 0));
+        // Half a block at the end is not shown.
+        let sectors = |size_bytes, block_bytes| {
+            let told = params(&Shape { size_bytes, block_bytes, ..shape });
+            u64::from_ne_bytes(told[24..32].try_into().unwrap())
+        };
+        assert_eq!([sectors(8192 + 4095, 4096), sectors(8192 + 4095, 512)], [16, 23]);
         assert_eq!(params(&Shape { durable: Durable::ByFlush, ..shape })[8], 0b100);
         assert_eq!(params(&Shape { durable: Durable::Always, ..shape })[8], 0);
     }
@@ -284,5 +301,26 @@ mod tests {
         assert_eq!(info.device(), NEW_DEVICE);
         info.0[16..20].copy_from_slice(&(-1i32).to_ne_bytes());
         assert_eq!(info.process(), -1);
+        // Commands are numbered as `ioctl` does it, and nothing else is wanted.
+        assert_eq!(info.0[24..32], (1u64 << 6).to_ne_bytes());
+        let others = [4..8, 20..24, 32..64];
+        assert!(others.into_iter().all(|range| info.0[range].iter().all(|&byte| byte == 0)));
+    }
+
+    #[test]
+    fn commands_are_laid_out_as_the_header_says() {
+        let at = 0x1122_3344_5566_7788_usize as *mut u8;
+        let bytes = ControlCommand { device: 9, memory: (at, 64), data: 77 }.bytes();
+        let mut expected = [0; 80];
+        expected[0..4].copy_from_slice(&9u32.to_ne_bytes());
+        expected[4..6].copy_from_slice(&[0xff; 2]);
+        expected[6..8].copy_from_slice(&64u16.to_ne_bytes());
+        expected[8..16].copy_from_slice(&0x1122_3344_5566_7788_u64.to_ne_bytes());
+        expected[16..24].copy_from_slice(&77u64.to_ne_bytes());
+        assert_eq!(bytes, expected);
+        let command = io_command(3, 7, -5, at);
+        let halves = [3u16, 7].map(u16::to_ne_bytes).concat();
+        let rest = [&(-5i32).to_ne_bytes()[..], &expected[8..16]].concat();
+        assert_eq!(command[..], [halves, rest].concat());
     }
 }
