@@ -1,5 +1,6 @@
-//! Whole reports of small servers, number for number: `told.txt` has them.
-//! `ONEFOLD_UPDATE=1` writes that file anew; a change of it is a change of what servers come to.
+//! Whole reports of small servers, number for number: use and waits of resources; shares; bytes;
+//! mean, median, 99 and 99.9 of 100 of latencies; hashes of what is stored and of all events.
+//! `ONEFOLD_UPDATE=1` writes their texts anew; a change of one is a change of what servers come to.
 //! Laws elsewhere say what is right; this says that it is still the same.
 
 use std::fmt::Write as _;
@@ -76,56 +77,108 @@ fn trace() -> RunOptions {
     RunOptions { requests: Some(requests), ..RunOptions::default() }
 }
 
-#[test]
-fn all_that_small_servers_come_to_is_what_it_was() {
-    let mut told = String::from(
-        "Reports of small servers: use and waits of resources; shares; bytes; mean, median, 99 and \
-         99.9\nof 100 of latencies; hashes of what is stored and of all events.\n",
-    );
-    let small = "workload.requests=900 workload.warm_requests=100 workload.outstanding=150";
-    let table = "table.entries=40000 table.cache_bytes=400000 workload.addresses=30000";
-    for (preset, settings) in [
-        ("software", "workload.read_share=0.3"),
-        ("software-today", "workload.request_bytes=12288 workload.read_share=0.5"),
-        ("cal17-baseline", "workload.request_bytes=2048 workload.read_share=0.2"),
-        ("cal17", "workload.load=poisson workload.gb_per_s=40 buffer.client_bytes=4000000"),
-        ("cidr", "workload.read_share=0.3 engine.count=2 batch.chunks=7"),
-        ("cidr", "acknowledge=buffered predictor.kind=all-unique schedule.short_term=off"),
-        ("dedicated", "workload.load=bursts workload.gb_per_s=20 workload.burst_ns=50000"),
-        (
-            "cidr+",
-            "schedule.long_term=on schedule.window_ns=100000 schedule.downtime_ns=50000 \
-             engine.count=3 workload.read_share=0.4 predictor.kind=recent workload.clustering=0.5",
-        ),
-        ("fidr-index", "workload.run_chunks=20 table.sample_one_in=4"),
-        ("fidr-nic", "workload.read_share=0.6 nic.hash_units=2"),
-        ("fidr-direct", "table.filter_bits=8"),
-        ("fidr", "workload.preset=mixed"),
-        ("fidr-hooks", "workload.run_chunks=50"),
-    ] {
-        let settings = format!("{small} {table} {settings}");
-        told += &server(preset, &settings, RunOptions::default());
-    }
-    let whole = "ssd.model=small.toml ssd.count=3 workload.addresses=4000 workload.read_share=0.3";
-    let log = "ssd.container_bytes=100000 workload.requests=3000 workload.duplicate_share=0.1 \
-               workload.compressed_share=1 workload.compressed_spread=0";
-    let data = || RunOptions { drive: Some(drive()), ..RunOptions::default() };
-    told += &server("software", &format!("{small} {whole} {log}"), data());
-    told += &server("intra-ssd", &format!("{small} {whole} workload.addresses=3000"), data());
-    let pages = "table.bucket_bytes=8192 table_ssd.model=table.toml table_ssd.count=2";
-    let options = RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
-    told += &server("cidr+", &format!("{small} {table} {pages}"), options);
-    let replayed = "workload.trace=a.csv workload.outstanding=64 workload.addresses=50000";
-    told += &server("cidr+", replayed, trace());
-    let timed = "workload.load=timestamps workload.speed=3 workload.trace_warm_requests=40";
-    told += &server("fidr", &format!("{replayed} {timed}"), trace());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/told.txt");
+/// Hold servers to the text that is kept under this name.
+fn assert_told(name: &str, servers: impl IntoIterator<Item = String>) {
+    let told: String = servers.into_iter().collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/told/{name}.txt"));
     assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
 }
 
-/// The least servers of one kind, number for number: `sized-KIND.txt` has them.
+const SMALL: &str = "workload.requests=900 workload.warm_requests=100 workload.outstanding=150";
+const TABLE: &str = "table.entries=40000 table.cache_bytes=400000 workload.addresses=30000";
+
+/// Servers whose drives are rates: presets, each with settings.
+fn assert_plain(name: &str, servers: &[(&str, &str)]) {
+    assert_told(
+        name,
+        servers.iter().map(|(preset, settings)| {
+            let settings = format!("{SMALL} {TABLE} {settings}");
+            server(preset, &settings, RunOptions::default())
+        }),
+    );
+}
+
+#[test]
+fn what_servers_of_software_come_to_is_what_it_was() {
+    assert_plain(
+        "software",
+        &[
+            ("software", "workload.read_share=0.3"),
+            ("software-today", "workload.request_bytes=12288 workload.read_share=0.5"),
+            ("cal17-baseline", "workload.request_bytes=2048 workload.read_share=0.2"),
+            ("software", "workload.load=bursts workload.gb_per_s=9 workload.burst_ns=50000"),
+        ],
+    );
+}
+
+#[test]
+fn what_servers_with_engines_come_to_is_what_it_was() {
+    assert_plain(
+        "engines",
+        &[
+            ("cal17", "workload.load=poisson workload.gb_per_s=40 buffer.client_bytes=4000000"),
+            ("cidr", "workload.read_share=0.3 engine.count=2 batch.chunks=7"),
+            ("cidr", "acknowledge=buffered predictor.kind=all-unique schedule.short_term=off"),
+            ("dedicated", "workload.load=bursts workload.gb_per_s=20 workload.burst_ns=50000"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_server_that_changes_its_engines_comes_to_is_what_it_was() {
+    let changes = "schedule.long_term=on schedule.window_ns=100000 schedule.downtime_ns=50000 \
+                   engine.count=3 workload.read_share=0.4";
+    let predicts = "predictor.kind=recent predictor.entries=1024 workload.clustering=0.5";
+    let both = format!("{changes} {predicts}");
+    assert_plain("changes", &[("cidr+", &both), ("cidr+", predicts)]);
+}
+
+#[test]
+fn what_servers_with_cards_come_to_is_what_it_was() {
+    assert_plain(
+        "cards",
+        &[
+            ("fidr-index", "workload.run_chunks=20 table.sample_one_in=4"),
+            ("fidr-nic", "workload.read_share=0.6 nic.hash_units=2"),
+            ("fidr-direct", "table.filter_bits=8"),
+            ("fidr", "workload.preset=mixed"),
+            ("fidr-hooks", "workload.run_chunks=50"),
+        ],
+    );
+}
+
+#[test]
+fn what_servers_with_whole_drives_come_to_is_what_it_was() {
+    let whole = "ssd.model=small.toml ssd.count=3 workload.addresses=4000 workload.read_share=0.3";
+    let log = "ssd.container_bytes=100000 workload.requests=2000 workload.duplicate_share=0.1 \
+               workload.compressed_share=1 workload.compressed_spread=0";
+    let data = || RunOptions { drive: Some(drive()), ..RunOptions::default() };
+    let of = |preset, more: &str| server(preset, &format!("{SMALL} {whole} {more}"), data());
+    let pages = "table.bucket_bytes=8192 table_ssd.model=table.toml table_ssd.count=2";
+    let options = RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
+    assert_told(
+        "drives",
+        [
+            of("software", log),
+            of("intra-ssd", "workload.addresses=3000"),
+            server("cidr+", &format!("{SMALL} {TABLE} {pages}"), options),
+        ],
+    );
+}
+
+#[test]
+fn what_servers_make_of_a_trace_is_what_it_was() {
+    let replayed = "workload.trace=a.csv workload.outstanding=64 workload.addresses=50000";
+    let timed = "workload.load=timestamps workload.speed=3 workload.trace_warm_requests=40";
+    let parts = "chunk_bytes=16384 workload.trace_before=nothing workload.trace_requests=250";
+    let of = |preset, more: &str| server(preset, &format!("{replayed} {more}"), trace());
+    assert_told("traces", [of("cidr+", ""), of("fidr", timed), of("software", parts)]);
+}
+
+/// The least servers of one kind, number for number: `told/sized-KIND.txt` has them.
 pub fn assert_sized(preset: &str, sized: &[&Sized]) {
     let told = format!("{sized:#.6?}\n");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/sized-{preset}.txt"));
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/told/sized-{preset}.txt"));
     assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
 }
