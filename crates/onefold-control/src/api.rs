@@ -164,3 +164,48 @@ impl Handler for Api {
         self.answer(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_to_wait_waits_that_long_and_no_longer_than_may_be() {
+        let ms = |asked: Option<&str>| {
+            let query = asked.map(|wait| ("wait".to_owned(), wait.to_owned()));
+            let (method, path) = (Method::Get, String::new());
+            let (headers, body, query) = (Vec::new(), Vec::new(), query.into_iter().collect());
+            let request = Request { method, path, query, headers, body, keeps: true };
+            wait(&request, WAIT_DEFAULT).as_millis()
+        };
+        for (asked, expected) in [
+            (None, 10_000),
+            (Some("0"), 0),
+            (Some("0.25"), 250),
+            (Some("20"), 20_000),
+            (Some("21"), 20_000),
+            (Some("1e300"), 10_000),
+            (Some("-1"), 10_000),
+            (Some("NaN"), 10_000),
+            (Some("soon"), 10_000),
+        ] {
+            assert_eq!(ms(asked), expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_says_whether_all_of_it_some_of_it_or_nothing_was_done() {
+        let fault = |exit_status| Some(Fault { exit_status, ..Fault::default() });
+        for (state, error, status) in [
+            (State::Waiting, None, 202),
+            (State::Running, None, 202),
+            (State::Done, None, 200),
+            (State::Failed, fault(2), 422),
+            (State::Failed, fault(1), 500),
+        ] {
+            let (id, operation) = ("j".to_owned(), "x".to_owned());
+            let view = JobView { id, operation, state, progress: None, report: None, error };
+            assert_eq!(shown(&view, 202).status, status, "{state:?}");
+        }
+    }
+}

@@ -425,4 +425,47 @@ mod tests {
         assert!(jobs.close(LONG));
         assert!(matches!(jobs.begin("n", "x", Turn::None, held().1), Err(Busy::Full(_))));
     }
+
+    #[test]
+    fn how_far_a_job_is_can_be_seen_and_that_it_does_not_end_in_time() {
+        let jobs = Arc::new(Jobs::default());
+        let (release, ends) = channel::<()>();
+        let (told, hears) = channel();
+        let work: Work = Box::new(move |job| {
+            job.tell("reading", Unit::Blocks, 3, Some(9));
+            told.send(()).unwrap();
+            let _ = ends.recv();
+            if job.is_cancelled() { Ok(Report::note("early")) } else { Ok(Report::default()) }
+        });
+        let id = "x".repeat(ID_BYTES_MAX);
+        jobs.begin(&id, "pool check", Turn::None, work).unwrap();
+        hears.recv().unwrap();
+        let view = jobs.look(&id, Duration::ZERO).unwrap();
+        let (doing, unit) = ("reading".to_owned(), Unit::Blocks);
+        let progress = Some(Progress { doing, unit, done: 3, total: Some(9) });
+        assert_eq!((view.state, view.progress), (State::Running, progress));
+        assert_eq!((view.operation.as_str(), view.report, view.error), ("pool check", None, None));
+        let other = jobs.begin(&id, "pool reclaim", Turn::None, held().1);
+        assert_eq!(other, Err(Busy::Id), "it is that of another operation");
+        assert!(!jobs.cancel("other") && jobs.cancel(&id));
+        assert!(!jobs.close(Duration::ZERO), "it is under way still");
+        drop(release);
+        assert!(jobs.close(LONG));
+        let listed = jobs.list();
+        assert_eq!((listed.len(), listed[0].state), (1, State::Done));
+        assert_eq!(listed[0].report, None, "what came of it is asked for by its id");
+        assert_eq!(jobs.look(&id, LONG).unwrap().report, Some(Report::note("early")));
+        assert_eq!([jobs.next_id(), jobs.next_id()], ["unnamed-1", "unnamed-2"]);
+    }
+
+    #[test]
+    fn progress_goes_to_who_watches_as_well() {
+        let (told, hears) = channel();
+        let job = Job::watched(move |progress| told.send(progress.clone()).unwrap());
+        job.tell("copying", Unit::Bytes, 1, None);
+        let progress = hears.try_recv().unwrap();
+        assert_eq!((progress.done, progress.total, progress.unit), (1, None, Unit::Bytes));
+        assert_eq!(*lock(&job.progress), Some(progress));
+        assert!(!job.is_cancelled() && !Job::quiet().is_cancelled());
+    }
 }

@@ -129,4 +129,20 @@ mod tests {
         std::fs::write(top.path().join("file"), "").unwrap();
         assert!(connect(&top.path().join("file")).unwrap().is_none());
     }
+
+    #[test]
+    fn a_folder_that_is_shared_with_a_group_shares_its_socket() {
+        use std::os::unix::fs::PermissionsExt;
+        for (mode, shared) in [(0o2770, true), (0o770, false), (0o2750, false), (0o2700, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
+            let bound = Bound::new(folder.path()).unwrap();
+            let found = std::fs::metadata(folder.path().join(NAME)).unwrap().mode() & 0o777;
+            assert_eq!(found, if shared { 0o660 } else { 0o600 }, "{mode:o}");
+            let Admission::Users { owner, group } = bound.admission else { panic!("for all") };
+            let folder = folder.path().metadata().unwrap();
+            assert_eq!(owner, folder.uid());
+            assert_eq!(group.map(|group| group.0), shared.then(|| folder.gid()), "{mode:o}");
+        }
+    }
 }

@@ -191,3 +191,55 @@ pub fn decoded(text: &str) -> Option<Vec<u8>> {
     }
     Some(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(response: Response, keeps: bool) -> (bool, String) {
+        let mut out = Vec::new();
+        let kept = response.send(&mut out, keeps).unwrap();
+        (kept, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn an_answer_is_one_head_and_its_body() {
+        let head = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
+        for (keeps, connection) in [(true, "keep-alive"), (false, "close")] {
+            let (kept, text) = sent(Response::error(503, "full").with("Retry-After", "1"), keeps);
+            let error = serde_json::json!({ "message": "full", "hints": [], "exit_status": 2 });
+            let body = format!("{}\n", serde_json::json!({ "error": error }));
+            let expected = format!(
+                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n{head}\
+                 Retry-After: 1\r\nContent-Length: 56\r\nConnection: {connection}\r\n\r\n{body}"
+            );
+            assert_eq!((kept, text), (keeps, expected));
+        }
+        // What comes piece by piece has no length and ends with its connection.
+        let mut left = vec!["two", "one "];
+        let body = Body::Events(Box::new(move || left.pop().map(str::to_owned)));
+        let events = Response { status: 200, content_type: "text/x", body, headers: Vec::new() };
+        let expected = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\n{head}Connection: close\r\n\r\none two"
+        );
+        assert_eq!(sent(events, true), (false, expected));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_the_first_of_its_name() {
+        let pairs = |pairs: [(&str, &str); 3]| {
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+        };
+        let both = pairs([("b", "0"), ("a", "1"), ("a", "2")]);
+        let request = Request {
+            method: Method::Get,
+            path: String::new(),
+            query: both.clone(),
+            headers: both,
+            body: Vec::new(),
+            keeps: true,
+        };
+        assert_eq!((request.asked("a"), request.header("a")), (Some("1"), Some("1")));
+        assert_eq!((request.asked("c"), request.header("c")), (None, None));
+    }
+}

@@ -256,4 +256,85 @@ mod tests {
         assert_eq!(status(b"GET / HTTP/1.1\r\nHost: cut o").0, 0, "cut off");
         assert_eq!(status(&with("Content-Length: 9\r\n")).0, 0, "cut off in its body");
     }
+
+    #[test]
+    fn heads_fields_and_bodies_may_be_as_long_as_was_said_and_no_longer() {
+        let status = |bytes: &[u8]| match received(bytes, 10_000).0.unwrap() {
+            Incoming::Refused(refusal) => refusal.status,
+            Incoming::Request(_) => 200,
+            Incoming::Gone => 0,
+        };
+        // Of a head that never ends, no more than 16 KiB are waited for.
+        let head = |len: usize| {
+            let mut bytes = b"GET / HTTP/1.1\r\nX: ".to_vec();
+            bytes.resize(len, b'a');
+            bytes
+        };
+        assert_eq!(status(&head(HEAD_BYTES_MAX)), 431);
+        assert_eq!(received(&head(HEAD_BYTES_MAX - 1), 10_000).0.err().unwrap().kind(), CUT_OFF);
+        assert_eq!(status(&[&head(HEAD_BYTES_MAX - 4)[..], b"\r\n\r\n"].concat()), 200);
+        let fields = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(count));
+        let both = [FIELDS_MAX, FIELDS_MAX + 1].map(|count| status(fields(count).as_bytes()));
+        assert_eq!(both, [200, 400]);
+        let body = |len: usize| {
+            let head = format!("PUT / HTTP/1.1\r\nContent-Length: {len}\r\n\r\n");
+            [head.as_bytes(), &vec![7; len]].concat()
+        };
+        assert_eq!([status(&body(1000)), status(&body(1001))], [200, 413]);
+        assert_eq!(request(&body(1000)).body, [7; 1000]);
+    }
+
+    const CUT_OFF: io::ErrorKind = io::ErrorKind::UnexpectedEof;
+
+    #[test]
+    fn requests_behind_each_other_are_taken_one_by_one() {
+        let bytes = b"PUT /1 HTTP/1.1\r\nContent-Length: 2\r\n\r\nabDELETE /2?x HTTP/1.1\r\n\r\n";
+        for step in [1, 50, 1000] {
+            let (mut left, mut at) = (Vec::new(), 0);
+            let mut more = |piece: &mut [u8]| {
+                let count = step.min(bytes.len() - at).min(piece.len());
+                piece[..count].copy_from_slice(&bytes[at..at + count]);
+                at += count;
+                Ok(count)
+            };
+            let mut next = || match receive(&mut left, 1000, &mut more).unwrap() {
+                Incoming::Request(request) => {
+                    format!("{} {} {:?}", request.method.name(), request.path, request.body)
+                }
+                Incoming::Refused(refusal) => refusal.why,
+                Incoming::Gone => "gone".to_owned(),
+            };
+            assert_eq!([next(), next(), next()], ["PUT /1 [97, 98]", "DELETE /2 []", "gone"]);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_taken_to_its_length_and_no_other_is_one() {
+        let answered = |bytes: &[u8], step: usize| {
+            let mut at = 0;
+            receive_answer(5, &mut |piece| {
+                let count = step.min(bytes.len() - at).min(piece.len());
+                piece[..count].copy_from_slice(&bytes[at..at + count]);
+                at += count;
+                Ok(count)
+            })
+        };
+        let with = |fields: &str| format!("HTTP/1.1 202 Accepted\r\n{fields}\r\n").into_bytes();
+        let five = [&with("Content-Length: 5\r\n")[..], b"abcdefg"].concat();
+        for step in [1, 7, 1000] {
+            assert_eq!(answered(&five, step).unwrap(), (202, b"abcde".to_vec()));
+            let short = answered(&five[..five.len() - 3], step).unwrap_err();
+            assert_eq!(short.kind(), CUT_OFF);
+        }
+        assert_eq!(answered(&with("Content-Length: 0\r\n"), 9).unwrap(), (202, Vec::new()));
+        let long = [&with("Content-Length: 6\r\n")[..], b"abcdef"].concat();
+        for bad in [long, with(""), with("Content-Length: x\r\n"), b"SSH-2.0-x\r\n".to_vec()] {
+            let kind = answered(&bad, 1000).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::InvalidData, "{}", String::from_utf8_lossy(&bad));
+        }
+        // What never ends is not kept.
+        let endless = [&b"HTTP/1.1 200 OK\r\nX: "[..], &vec![b'a'; 1 << 20]].concat();
+        assert_eq!(answered(&endless, 1000).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(answered(b"HTTP/1.1 200", 1000).unwrap_err().kind(), CUT_OFF);
+    }
 }

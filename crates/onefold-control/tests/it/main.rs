@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod addresses;
+mod clients;
 mod guarded;
 mod hostile;
