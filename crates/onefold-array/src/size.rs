@@ -179,7 +179,12 @@ fn part_of(resource: &str, engines: bool) -> Option<usize> {
 /// # Errors
 /// [`SizeError`].
 pub fn size(builder: &SpecBuilder, goal: Goal) -> Result<Sized, SizeError> {
-    let mut search = Search::new(builder, goal)?;
+    size_by(builder, goal, REQUESTS)
+}
+
+/// The same by runs of so many requests.
+fn size_by(builder: &SpecBuilder, goal: Goal, requests: u64) -> Result<Sized, SizeError> {
+    let mut search = Search::new(builder, goal, requests)?;
     search.estimate()?;
     search.add_until_reached()?;
     search.take_away()?;
@@ -189,6 +194,8 @@ pub fn size(builder: &SpecBuilder, goal: Goal) -> Result<Sized, SizeError> {
 struct Search {
     builder: SpecBuilder,
     goal: Goal,
+    /// Requests of a run.
+    requests: u64,
     counts: [u32; PARTS.len()],
     used: [bool; PARTS.len()],
     runs: u32,
@@ -198,7 +205,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(builder: &SpecBuilder, goal: Goal) -> Result<Self, SizeError> {
+    fn new(builder: &SpecBuilder, goal: Goal, requests: u64) -> Result<Self, SizeError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !positive(goal.gb_per_s) || !positive(goal.capacity_tb) {
             return Err(SizeError::Goal("throughput and capacity must be more than 0".into()));
@@ -224,8 +231,9 @@ impl Search {
         let engines = spec.place.hash == HashPlace::Engine
             || spec.place.compression == CompressionPlace::Engine;
         let used = [engines, true, true, true, true];
-        let builder = with_load(builder, goal)?;
-        Ok(Self { builder, goal, counts, used, runs: 0, doublings: 0, reports: BTreeMap::new() })
+        let builder = with_load_of(builder, goal, requests)?;
+        let (runs, doublings, reports) = (0, 0, BTreeMap::new());
+        Ok(Self { builder, goal, requests, counts, used, runs, doublings, reports })
     }
 
     fn spec(&self, counts: &[u32]) -> Result<ServerSpec, SizeError> {
@@ -314,7 +322,7 @@ impl Search {
             return Ok(false);
         }
         self.doublings += 1;
-        let more = with_outstanding(self.builder.clone(), &spec, outstanding)?;
+        let more = with_outstanding(self.builder.clone(), &spec, outstanding, self.requests)?;
         let (builder, reports) =
             (std::mem::replace(&mut self.builder, more), std::mem::take(&mut self.reports));
         if self.run(self.counts)?.gb_per_s > gb_per_s * WORTH_DOUBLING {
@@ -389,6 +397,14 @@ impl Search {
 /// # Errors
 /// [`SizeError::Parse`].
 pub fn with_load(builder: &SpecBuilder, goal: Goal) -> Result<SpecBuilder, SizeError> {
+    with_load_of(builder, goal, REQUESTS)
+}
+
+fn with_load_of(
+    builder: &SpecBuilder,
+    goal: Goal,
+    requests: u64,
+) -> Result<SpecBuilder, SizeError> {
     let spec = builder.build()?;
     let left = 1.0 - goal.reduction;
     let compressed = match spec.place.compression {
@@ -409,7 +425,7 @@ pub fn with_load(builder: &SpecBuilder, goal: Goal) -> Result<SpecBuilder, SizeE
             "workload.load=closed".to_owned(),
         ],
     )?;
-    with_outstanding(builder, &spec, outstanding)
+    with_outstanding(builder, &spec, outstanding, requests)
 }
 
 /// So many requests on their way, with buffers and a run that are long enough for them.
@@ -417,17 +433,19 @@ fn with_outstanding(
     builder: SpecBuilder,
     spec: &ServerSpec,
     outstanding: u64,
+    requests: u64,
 ) -> Result<SpecBuilder, SizeError> {
+    let warm = outstanding + requests / 6;
+    let requests = requests.max(2 * outstanding);
     let request = spec.workload.request_bytes;
     let client = (outstanding * request * 5 / 4).max(spec.buffer.client_bytes);
     let delayed = (client / 4).max(spec.buffer.delayed_bytes);
-    let requests = REQUESTS.max(2 * outstanding);
     all_of(
         builder,
         &[
             format!("workload.outstanding={outstanding}"),
             format!("workload.requests={requests}"),
-            format!("workload.warm_requests={}", outstanding + REQUESTS / 6),
+            format!("workload.warm_requests={warm}"),
             format!("buffer.client_bytes={client}"),
             format!("buffer.delayed_bytes={delayed}"),
         ],
@@ -480,3 +498,6 @@ fn priced(spec: &ServerSpec, goal: Goal, report: &Report, parts: Vec<Part>) -> S
         break_even_capacity_tb: (saved_per_tb > 0.0).then(|| once / saved_per_tb),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -155,13 +155,19 @@ fn what_servers_with_whole_drives_come_to_is_what_it_was() {
     let data = || RunOptions { drive: Some(drive()), ..RunOptions::default() };
     let of = |preset, more: &str| server(preset, &format!("{SMALL} {whole} {more}"), data());
     let pages = "table.bucket_bytes=8192 table_ssd.model=table.toml table_ssd.count=2";
-    let options = RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
+    let options = || RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
+    let runs = "workload.run_chunks=60 table.follow_chunks=2";
+    // Chunks of half a page, some of which are given up.
+    let in_place = "workload.trace=a.csv workload.trace_before=nothing ssd.model=small.toml \
+                    ssd.count=2 workload.outstanding=64";
     assert_told(
         "drives",
         [
             of("software", log),
             of("intra-ssd", "workload.addresses=3000"),
-            server("cidr+", &format!("{SMALL} {TABLE} {pages}"), options),
+            server("cidr+", &format!("{SMALL} {TABLE} {pages}"), options()),
+            server("fidr-hooks", &format!("{SMALL} {TABLE} {pages} {runs}"), options()),
+            server("intra-ssd", in_place, RunOptions { drive: Some(drive()), ..trace() }),
         ],
     );
 }

@@ -1,0 +1,61 @@
+//! Small searches by short runs, number for number: `told.txt` has them, and `ONEFOLD_UPDATE=1`
+//! writes it anew. That servers reach their goals is held by longer ones, in `tests/it/size.rs`.
+//! Room: onefold-array.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use onefold_block::kept_text::assert_text;
+
+use super::*;
+
+const GOAL: Goal = Goal { gb_per_s: 4.0, capacity_tb: 10.0, reduction: 0.6 };
+
+fn with(preset: &str, settings: &str) -> SpecBuilder {
+    let set = |builder: SpecBuilder, setting| builder.set(setting).unwrap();
+    settings.split_whitespace().fold(SpecBuilder::preset(preset).unwrap(), set)
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the environment says whether texts are written")]
+fn small_servers_are_what_they_were() {
+    let mut told = String::new();
+    let narrow = "engine.queue_batches=1 link.queue_transfers=1 workload.outstanding=8";
+    for (preset, settings, goal) in [
+        ("software", "", GOAL),
+        ("cidr", "ssd.count=40 table_ssd.count=30 nic.count=9", GOAL),
+        ("cidr", narrow, Goal { gb_per_s: 9.0, ..GOAL }),
+        ("fidr", "table_ssd.reads_per_s=20000", Goal { reduction: 0.1, ..GOAL }),
+        ("cal17", "ssd.write_gb_per_s=0.05", Goal { reduction: 0.0, capacity_tb: 0.5, ..GOAL }),
+        ("intra-ssd", "ssd.read_gb_per_s=0.5", Goal { reduction: 0.95, ..GOAL }),
+        ("fidr", "table.engine_lookups_per_s=100000", GOAL),
+        ("software", "memory.gb_per_s_per_socket=0.002", GOAL),
+    ] {
+        let sized = size_by(&with(preset, settings), goal, 900);
+        writeln!(told, "{preset} {settings} {goal:?}").unwrap();
+        match sized {
+            Ok(sized) => writeln!(told, "{sized:#.6?}\n").unwrap(),
+            Err(error) => writeln!(told, "{error}\n").unwrap(),
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/size/told.txt");
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
+
+#[test]
+fn each_resource_belongs_to_the_part_that_there_can_be_more_of() {
+    let parts = |engines| {
+        let name = |resource| part_of(resource, engines).map(|part| PARTS[part].0);
+        ["batches in flight", "hash units", "engine link in", "cores", "memory", "nic out"]
+            .map(name)
+            .into_iter()
+            .chain(["nic hash units", "data drives", "table drives", "index engine"].map(name))
+            .map(|name| name.unwrap_or("none"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let rest = "engines, engines, processors, processors, network cards, network cards, data \
+                drives, table drives, none";
+    assert_eq!(parts(true), format!("engines, {rest}"));
+    assert_eq!(parts(false), format!("processors, {rest}"));
+}
