@@ -401,6 +401,17 @@ mod tests {
     }
 
     #[test]
+    fn somebody_renews_what_is_to_be_renewed() {
+        let objects: Arc<dyn Objects> = Arc::new(SimObjects::new());
+        let owner = Owner { token: 1, note: String::new() };
+        let taken = Lease::take(&objects, Use::Add, &owner, || 0, &mut |_| ());
+        let mut lease = taken.expect("nobody else is there");
+        assert!(lease.renewing.is_none());
+        lease.keep_renewing(|_| ()).expect("a thread");
+        assert!(lease.renewing.is_some());
+    }
+
+    #[test]
     fn the_clock_is_that_of_the_system_in_milliseconds() {
         let now = || {
             let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use onefold_block::Folder as _;
-use onefold_objects::lease::{HOLD_MS, LEASE_S};
+use onefold_objects::lease::{HOLD_MS, LEASE_S, Owner};
 use onefold_objects::sim::Loss;
 use onefold_objects::{Lease, LeaseError, ObjectFolder, Objects, SimObjects, Use};
 
@@ -145,8 +145,29 @@ fn one_that_was_taken_away_is_not_renewed_and_one_with_a_lost_answer_is() {
 }
 
 #[test]
+fn who_holds_a_lock_is_named_in_plain_words_or_not_at_all() {
+    let objects: Arc<dyn Objects> = Arc::new(SimObjects::new());
+    let long = "x".repeat(300);
+    for (note, named) in [
+        ("process 7 on there", "process 7 on there"),
+        ("", "another process"),
+        ("\u{1b}[2Jprocess 7", "another process"),
+        ("two\nlines", "another process"),
+        (&long, &long[..200]),
+    ] {
+        let owner = Owner { token: 1, note: note.to_owned() };
+        let held = Lease::take(&objects, Use::Remove, &owner, || 0, &mut |_| ()).unwrap();
+        let taken = Lease::take(&objects, Use::Read, &crate::support::owner(2), || 0, &mut |_| ());
+        let Err(LeaseError::Held { holder }) = taken else { panic!("it is held") };
+        assert_eq!(holder, named);
+        drop(held);
+    }
+}
+
+#[test]
 fn of_two_that_come_together_both_never_go_on_and_one_does_at_last() {
     let store = SimObjects::new();
+    store.pass_s(1_000_000);
     let rival = lock(&store, Use::Add, 5).unwrap();
     let objects: Arc<dyn Objects> = Arc::new(store.clone());
     // The other one gives up, as it sees this one too, while this one waits.

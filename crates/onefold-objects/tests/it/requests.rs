@@ -137,6 +137,29 @@ fn a_name_that_was_left_is_removed_once_and_is_anybodys_then() {
 }
 
 #[test]
+fn what_was_removed_can_be_made_anew_and_has_zeroes_where_nothing_was_written() {
+    let store = SimObjects::new();
+    let root = folder(&store);
+    for name in ["a", "a", "b"] {
+        let media = root.create(name).unwrap();
+        media.write(3, b"x").unwrap();
+        media.write(6, b"y").unwrap();
+        root.sync_names().unwrap();
+        assert_eq!(store.contents()[name], b"\0\0\0x\0\0y");
+        root.remove(name).unwrap();
+        assert!(matches!(root.remove(name), Err(MediaError::NotFound { .. })));
+        assert!(store.contents().is_empty());
+    }
+    // No file takes the name of a folder.
+    root.subfolder("inner").unwrap();
+    make(&root, "a", b"file");
+    let error = root.rename("a", "inner").unwrap_err().to_string();
+    assert!(error.starts_with("rename to sim:inner: "), "{error}");
+    root.sync_names().unwrap();
+    assert_eq!(store.contents()["a"], b"file");
+}
+
+#[test]
 fn a_folder_is_looked_for_once_while_it_is_there() {
     let store = SimObjects::new();
     let root = folder(&store);
