@@ -10,7 +10,7 @@ use onefold_control::{
 };
 use serde_json::{Value, json};
 
-/// Two operations; who makes a thing waits until the test lets it end.
+/// Three operations; who makes or moves a thing waits until the test lets it end.
 struct Things(Mutex<Receiver<()>>);
 
 impl Operations for Things {
@@ -23,7 +23,9 @@ impl Operations for Things {
             request: schemars::SchemaGenerator::subschema_for::<()>,
             result: schemars::SchemaGenerator::subschema_for::<()>,
         };
-        vec![info("thing make", true), info("thing list", false)]
+        let alone = Turn::Refused("things");
+        let moves = OperationInfo { turn: alone, ..info("thing move", true) };
+        vec![info("thing make", true), info("thing list", false), moves]
     }
 
     fn run(&self, number: usize, _: Option<&[u8]>, _: Value, job: &Job) -> Result<Report, Fault> {
@@ -95,6 +97,7 @@ fn every_address_is_in_the_document_and_answers() {
             "/api/v1/jobs/{id} get delete",
             "/api/v1/thing/list get post",
             "/api/v1/thing/make post",
+            "/api/v1/thing/move post",
         ]
     );
     let statuses = |api| {
@@ -123,5 +126,64 @@ fn any_bytes_are_part_of_an_address() {
     assert_eq!(decoded(&encoded(&all)), Some(all));
     for none in ["%", "%4", "%g0", "%0g"] {
         assert_eq!(decoded(none), None, "{none}");
+    }
+}
+
+#[test]
+fn what_is_no_address_of_this_version_says_where_it_is() {
+    let (_end, ends) = channel();
+    let things = Arc::new(Things(Mutex::new(ends)));
+    let api = Api::new(things, Arc::new(Jobs::default()), false);
+    let at = |path: &str| {
+        let (query, headers, body) = (Vec::new(), Vec::new(), Vec::new());
+        let path = path.to_owned();
+        let request = Request { method: Method::Get, path, query, headers, body, keeps: true };
+        let response = api.answer(&request);
+        let Body::Bytes(body) = response.body else { panic!("an answer that does not end") };
+        let said: Value = serde_json::from_slice(&body).unwrap();
+        (response.status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!([at("/api").0, at("/api/").0], [200, 200]);
+    assert_eq!(
+        at("/api/v2/x"),
+        (404, "this server speaks version v1 of the API and no other".into())
+    );
+    assert_eq!(at("/apix"), (404, "there is nothing here; the API begins at /api/v1/".into()));
+}
+
+#[test]
+fn who_comes_second_or_is_too_many_is_told_so() {
+    let (end, ends) = channel();
+    let things = Arc::new(Things(Mutex::new(ends)));
+    let jobs = Arc::new(Jobs::default());
+    let api = Api::new(things, Arc::clone(&jobs), false);
+    let go = |path: &str, id: &str| {
+        let (status, said) = ask(&api, Method::Post, path, &[("job", id), ("wait", "0")]);
+        (status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(go("thing/move", "first").0, 202);
+    let why = "`thing move` has to wait for `thing move`, which is job first".to_owned();
+    assert_eq!(go("thing/move", "second"), (409, why));
+    assert_eq!(ask(&api, Method::Get, "jobs/first", &[]).0, 200, "it is known");
+    for number in 1..16 {
+        assert_eq!(go("thing/make", &format!("j{number}")).0, 202);
+    }
+    let why = "too many commands are under way, try again".to_owned();
+    assert_eq!(go("thing/make", "j16"), (503, why));
+    (0..16).for_each(|_| end.send(()).unwrap());
+    assert!(jobs.close(std::time::Duration::from_mins(1)));
+    assert_eq!(go("thing/make", "late"), (503, "the server stops".to_owned()));
+}
+
+#[test]
+fn what_is_asked_for_is_json_or_nothing() {
+    let (_end, ends) = channel();
+    let things = Arc::new(Things(Mutex::new(ends)));
+    let api = Api::new(things, Arc::new(Jobs::default()), false);
+    for (body, status) in [(&b""[..], 200), (b"{}", 200), (b"[1, 2]", 200), (b"{", 400)] {
+        let (query, headers, path) = (Vec::new(), Vec::new(), "/api/v1/thing/list".to_owned());
+        let (method, body) = (Method::Post, body.to_vec());
+        let request = Request { method, path, query, headers, body, keeps: true };
+        assert_eq!(api.answer(&request).status, status);
     }
 }
