@@ -101,6 +101,8 @@ mod tests {
         let mut report = Report::default().with_text(&marked);
         assert_eq!(report.text, "POOL p\n  a\nDATA\n");
         assert_eq!(report.dressed(|head| format!("<{head}>")), "<POOL> p\n  a\n<DATA>\n");
+        // The end of a heading that never began is that of one from the front.
+        assert_eq!(Report::default().with_text("ab\u{3}c").headings, [(0, 2)]);
         report.headings = vec![(3, 1), (9, 1000), (0, usize::MAX)];
         assert_eq!(report.dressed(str::to_owned), report.text);
         let again: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();

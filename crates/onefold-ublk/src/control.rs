@@ -294,4 +294,19 @@ mod tests {
         assert_eq!(nobody.control().process_of(8).unwrap(), None);
         assert_eq!(Device::path_of(12), Path::new("/dev/ublkb12"));
     }
+
+    #[test]
+    fn what_the_kernel_refuses_is_an_error_by_its_number() {
+        let file = rustix::fs::memfd_create("control", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let Ok(ring) = IoUring::builder().build(4) else {
+            eprintln!("skipped: no ring can be had");
+            return;
+        };
+        // A file that knows no commands, again and again.
+        let mut control = Control { kernel: Box::new(Ring { file: file.into(), ring }) };
+        for _ in 0..9 {
+            assert_eq!(control.stop(1).unwrap_err().raw_os_error(), Some(95));
+        }
+        assert_eq!(Control::is_there(), Path::new("/dev/ublk-control").exists());
+    }
 }

@@ -382,4 +382,61 @@ mod tests {
             assert_eq!(slots.next_event(), Some(Event::Gone));
         }
     }
+
+    /// A ring of the kernel, with a file that knows no commands. None where the machine lets
+    /// nobody have one.
+    fn ring(file: &File) -> Option<Ring> {
+        match IoUring::new(4) {
+            Ok(ring) => Some(Ring { ring, file: file.try_clone().unwrap() }),
+            Err(error) => {
+                eprintln!("skipped: no ring can be had: {error}");
+                None
+            }
+        }
+    }
+
+    /// What a file says to commands that it does not know (`EOPNOTSUPP`).
+    const NOT_KNOWN: i32 = -95;
+
+    #[test]
+    fn commands_come_to_the_kernel_when_they_are_sent_and_end_by_their_numbers() {
+        let file = File::from(memfd_create("device", MemfdFlags::CLOEXEC).unwrap());
+        let Some(mut ring) = ring(&file) else { return };
+        // SAFETY: a file that knows no commands does nothing with a buffer.
+        let push = |ring: &mut Ring, tag| unsafe { ring.push(IO_FETCH_REQ, [0; 16], tag) };
+        for tag in [7, 300, 1, 2] {
+            push(&mut ring, tag).unwrap();
+        }
+        assert_eq!(push(&mut ring, 3).unwrap_err().to_string(), "the ring is full");
+        assert_eq!(ring.ended(), None, "nothing was sent");
+        ring.submit().unwrap();
+        let mut ended: Vec<_> = std::iter::from_fn(|| ring.ended()).collect();
+        ended.sort_unstable();
+        assert_eq!(ended, [1, 2, 7, 300].map(|tag| (tag, NOT_KNOWN)));
+    }
+
+    #[test]
+    fn a_queue_of_what_is_no_device_is_gone() {
+        let file = File::from(memfd_create("device", MemfdFlags::CLOEXEC).unwrap());
+        ftruncate(&file, 8192).unwrap();
+        if ring(&file).is_none() {
+            return;
+        }
+        let mut queue = Queue::open(&file, 0, 4, 4096).unwrap();
+        assert_eq!(queue.next_event(), Some(Event::Gone));
+        assert!(queue.as_fd().as_raw_fd() >= 0);
+        queue.submit().unwrap();
+    }
+
+    #[test]
+    fn memory_goes_with_its_mapping() {
+        let name = "a mapping of this test";
+        let is_mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains(name);
+        let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).unwrap());
+        ftruncate(&file, 8192).unwrap();
+        let mapping = Mapping::of(&file, 0, 8192).unwrap();
+        assert!(is_mapped());
+        drop(mapping);
+        assert!(!is_mapped());
+    }
 }

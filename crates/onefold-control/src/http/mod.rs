@@ -196,10 +196,25 @@ pub fn decoded(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    /// What was written, and how much of it was sent on.
+    #[derive(Default)]
+    struct Out(Vec<u8>, usize);
+
+    impl Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            self.1 = self.0.len();
+            Ok(())
+        }
+    }
+
     fn sent(response: Response, keeps: bool) -> (bool, String) {
-        let mut out = Vec::new();
+        let mut out = Out::default();
         let kept = response.send(&mut out, keeps).unwrap();
-        (kept, String::from_utf8(out).unwrap())
+        assert_eq!(out.1, out.0.len(), "nothing waits for more");
+        (kept, String::from_utf8(out.0).unwrap())
     }
 
     #[test]
