@@ -1,5 +1,5 @@
-//! Small searches by short runs, number for number: `told.txt` has them, and `ONEFOLD_UPDATE=1`
-//! writes it anew. That servers reach their goals is held by longer ones, in `tests/it/size.rs`.
+//! Small searches by short runs, number for number: their texts are kept, and `ONEFOLD_UPDATE=1`
+//! writes them anew. That servers reach their goals is held by longer ones, in `tests/it/size.rs`.
 //! Room: onefold-array.
 
 use std::fmt::Write as _;
@@ -16,30 +16,61 @@ fn with(preset: &str, settings: &str) -> SpecBuilder {
     settings.split_whitespace().fold(SpecBuilder::preset(preset).unwrap(), set)
 }
 
-#[test]
+/// Hold the searches of these to the text that is kept under this name.
 #[allow(clippy::disallowed_methods, reason = "the environment says whether texts are written")]
-fn small_servers_are_what_they_were() {
+fn assert_told(name: &str, searches: &[(&str, &str, Goal)]) {
     let mut told = String::new();
-    let narrow = "engine.queue_batches=1 link.queue_transfers=1 workload.outstanding=8";
-    for (preset, settings, goal) in [
-        ("software", "", GOAL),
-        ("cidr", "ssd.count=40 table_ssd.count=30 nic.count=9", GOAL),
-        ("cidr", narrow, Goal { gb_per_s: 9.0, ..GOAL }),
-        ("fidr", "table_ssd.reads_per_s=20000", Goal { reduction: 0.1, ..GOAL }),
-        ("cal17", "ssd.write_gb_per_s=0.05", Goal { reduction: 0.0, capacity_tb: 0.5, ..GOAL }),
-        ("intra-ssd", "ssd.read_gb_per_s=0.5", Goal { reduction: 0.95, ..GOAL }),
-        ("fidr", "table.engine_lookups_per_s=100000", GOAL),
-        ("software", "memory.gb_per_s_per_socket=0.002", GOAL),
-    ] {
-        let sized = size_by(&with(preset, settings), goal, 900);
+    for &(preset, settings, goal) in searches {
+        let sized = size_by(&with(preset, settings), goal, 600);
         writeln!(told, "{preset} {settings} {goal:?}").unwrap();
         match sized {
             Ok(sized) => writeln!(told, "{sized:#.6?}\n").unwrap(),
             Err(error) => writeln!(told, "{error}\n").unwrap(),
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/size/told.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/size/told/{name}.txt"));
     assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
+
+#[test]
+fn small_servers_of_software_are_what_they_were() {
+    assert_told("software", &[("software", "", GOAL)]);
+}
+
+#[test]
+fn small_servers_with_too_many_parts_are_what_they_were() {
+    assert_told("many", &[("cidr", "ssd.count=40 table_ssd.count=30 nic.count=9", GOAL)]);
+}
+
+#[test]
+fn small_servers_that_wait_for_each_other_are_what_they_were() {
+    let narrow = "engine.queue_batches=1 link.queue_transfers=1 workload.outstanding=8";
+    assert_told("narrow", &[("cidr", narrow, Goal { gb_per_s: 9.0, ..GOAL })]);
+}
+
+#[test]
+fn small_servers_with_slow_drives_are_what_they_were() {
+    let few = Goal { reduction: 0.1, ..GOAL };
+    assert_told("slow-table", &[("fidr", "table_ssd.reads_per_s=200000", few)]);
+    let none = Goal { reduction: 0.0, capacity_tb: 0.5, ..GOAL };
+    assert_told("slow-data", &[("cal17", "ssd.write_gb_per_s=0.5", none)]);
+}
+
+#[test]
+fn small_servers_whose_drives_find_duplicates_are_what_they_were() {
+    let much = Goal { reduction: 0.95, ..GOAL };
+    assert_told("drives", &[("intra-ssd", "ssd.read_gb_per_s=0.5", much)]);
+}
+
+#[test]
+fn what_stops_small_servers_is_what_it_was() {
+    assert_told(
+        "stopped",
+        &[
+            ("fidr", "table.engine_lookups_per_s=100000", GOAL),
+            ("software", "memory.gb_per_s_per_socket=0.002", GOAL),
+        ],
+    );
 }
 
 #[test]

@@ -81,3 +81,14 @@ fn a_server_that_cannot_be_is_refused_by_what_it_lacks_and_no_other() {
         assert_eq!(yes, None, "{why}");
     }
 }
+
+#[test]
+fn a_policy_that_there_is_not_is_refused_by_name() {
+    let set = |policy: &str| {
+        let builder = SpecBuilder::preset("cidr").unwrap().set(&format!("table.policy={policy}"));
+        builder.and_then(|builder| builder.build()).map(drop)
+    };
+    set("lru").unwrap();
+    let error = set("no-such").unwrap_err().to_string();
+    assert!(error.contains("no-such"), "{error}");
+}
