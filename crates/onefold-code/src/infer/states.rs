@@ -181,7 +181,8 @@ impl<'a> Recovery<'a> {
         const PAGES: usize = 16;
         let step = self.pages.count.div_ceil(PAGES);
         for page in (0..self.pages.count).step_by(step) {
-            if self.state(page, 0).is_some_and(|(state, _)| state != 0) {
+            // A few words at the end that do not follow are few enough to be taken for errors.
+            if self.state(page, 0).is_some_and(|(state, _)| state != 0) && self.follows_to_end() {
                 return 0;
             }
         }
@@ -196,17 +197,27 @@ impl<'a> Recovery<'a> {
             .unwrap_or(0)
     }
 
+    /// Whether so many words with so many differing bits follow a key stream: what does not has
+    /// half of them.
+    const fn follows(errors: u64, words: usize) -> bool {
+        errors * 5 < words as u64 * 64
+    }
+
+    /// Whether each word of the page follows the made key stream.
+    fn follows_to_end(&self) -> bool {
+        (0..self.pages.words()).all(|word| Self::follows(self.errors(word, word + 1), 1))
+    }
+
     /// State at the start of the loaded page, and the first word that does not follow it; the
     /// stream of the state is left in `made`.
     pub(super) fn first_break(&mut self) -> Option<(u64, usize)> {
         const PROBE: usize = 4;
         let words = self.pages.words();
-        let follows = |errors: u64, words: usize| errors * 5 < words as u64 * 64;
         for at in 0..TRIES.min(words) {
             let Some(state) = self.candidate(at).filter(|&s| s != 0) else { continue };
             self.make(state, 0);
-            if follows(self.errors(0, PROBE), PROBE) {
-                let end = (0..words).find(|&w| !follows(self.errors(w, w + 1), 1))?;
+            if Self::follows(self.errors(0, PROBE), PROBE) {
+                let end = (0..words).find(|&w| !Self::follows(self.errors(w, w + 1), 1))?;
                 return Some((state, end));
             }
         }

@@ -257,6 +257,26 @@ fn made_dumps_have_out_of_band_bytes_and_errors() {
 }
 
 #[test]
+fn a_register_that_starts_again_is_found_wherever_it_does() {
+    let polynomial = primitive(15, &mut Rng::new(8));
+    for restart_bytes in [33, 40, 41, 63, 64, 72, 100, 255, 256, 500, 511, 512, 700, 960] {
+        let spec = ScramblerSpec {
+            name: "again".into(),
+            seed_source: SeedSource::Lba,
+            restart_bytes,
+            generator: GeneratorSpec::Lfsr(LfsrSpec::fibonacci(polynomial)),
+            seed_map: SeedMap::Table { seeds: (1..=16).map(|seed| seed * 1999).collect() },
+        };
+        for rber in [0.0, 1e-3] {
+            let found = infer(&zeros(&spec, 1024, 48, rber), InferOptions::zeros(1024));
+            let found = found.unwrap_or_else(|error| panic!("{restart_bytes}, {rber}: {error}"));
+            assert_eq!(found.spec.restart_bytes, restart_bytes, "{rber}");
+            assert_eq!(found.spec.seed_map, spec.seed_map, "{restart_bytes}, {rber}");
+        }
+    }
+}
+
+#[test]
 fn a_stray_page_does_not_matter_but_many_do() {
     let spec = preset("lba-prbs31").unwrap();
     let mut dump = zeros(&spec, 1024, 100, 0.0);
@@ -287,6 +307,14 @@ fn what_cannot_be_explained_is_refused() {
     let dump = zeros(&add, 1024, 64, 0.0);
     assert!(matches!(refuse(&dump, zeros_at(1024)), InferError::NotLinear { .. }));
     assert_eq!(refuse(&vec![0; 64 * 1024], zeros_at(1024)), InferError::NotScrambled);
+    // Of the 22 pages that are looked at, 12 have no key stream at all, or 11.
+    let with_zeros = |pages: usize| {
+        let mut dump = random.clone();
+        dump[..pages * 1024].fill(0);
+        refuse(&dump, zeros_at(1024))
+    };
+    assert_eq!(with_zeros(34), InferError::NotScrambled);
+    assert_eq!(with_zeros(33), InferError::NotLinear { windows: 88 });
     let bad = [
         refuse(&random, zeros_at(1000)),
         refuse(&[], zeros_at(1024)),
