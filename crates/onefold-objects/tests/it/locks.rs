@@ -117,6 +117,18 @@ fn who_was_away_too_long_and_only_looks_comes_back_unless_somebody_removes() {
 }
 
 #[test]
+fn who_only_looks_takes_a_lock_again_that_somebody_took_away() {
+    let store = SimObjects::new();
+    NOW_MS.set(0);
+    let lease = lock_by_the_clock(&store, Use::Read, 1);
+    let name = store.contents().into_keys().next().unwrap();
+    store.damage(&name, |_| None);
+    assert!(!lease.renew() && lease.must_hold().is_err(), "it is found to be gone");
+    assert!(lease.renew() && lease.must_hold().is_ok());
+    assert_eq!(store.contents().len(), 1);
+}
+
+#[test]
 fn a_lock_that_could_not_be_taken_again_whole_is_not_held() {
     let store = SimObjects::new();
     NOW_MS.set(0);
