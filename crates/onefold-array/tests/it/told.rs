@@ -143,6 +143,12 @@ fn what_servers_with_cards_come_to_is_what_it_was() {
             ("fidr-direct", "table.filter_bits=8"),
             ("fidr", "workload.preset=mixed"),
             ("fidr-hooks", "workload.run_chunks=50"),
+            (
+                "fidr-hooks",
+                "workload.run_chunks=30 table.cache_bytes=120000 table.follow_chunks=3 \
+                 workload.requests=3000 workload.locality=0.2",
+            ),
+            ("fidr", "nic.gb_per_s=0.5 nic.count=2 workload.read_share=0.5"),
         ],
     );
 }
