@@ -408,3 +408,6 @@ fn linger(stream: &mut Stream) -> io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

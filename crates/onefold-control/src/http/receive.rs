@@ -281,6 +281,11 @@ mod tests {
             [head.as_bytes(), &vec![7; len]].concat()
         };
         assert_eq!([status(&body(1000)), status(&body(1001))], [200, 413]);
+        let mut bytes = body(4097);
+        let Ok(Incoming::Refused(refusal)) = receive(&mut bytes, 4096, &mut |_| Ok(0)) else {
+            panic!("it is too long");
+        };
+        assert_eq!(refusal.why, "a request may bring at most 4 KiB");
         assert_eq!(request(&body(1000)).body, [7; 1000]);
     }
 

@@ -1,0 +1,82 @@
+//! Clients of a server at an address, admitted or not, and what ends with it.
+//! Room: onefold-control.
+
+use super::*;
+use crate::http::Body;
+
+struct Sight;
+
+impl Handler for Sight {
+    fn handle(&self, request: &Request, _: Peer) -> Response {
+        if request.path != "/live" {
+            return Response::bytes(200, "text/plain", b"something to see".to_vec());
+        }
+        let body = Body::Events(Box::new(|| Some("x".repeat(1 << 16))));
+        Response { status: 200, content_type: "text/event-stream", body, headers: Vec::new() }
+    }
+}
+
+fn serve(admission: Admission, limits: Limits) -> (TcpStream, Server) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let listener = Listener::Tcp(listener, None);
+    let server = Server::start(listener, None, admission, Arc::new(Sight), limits).unwrap();
+    let client = TcpStream::connect(at).unwrap();
+    // For a test that fails.
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    (client, server)
+}
+
+/// What is answered to this; the connection stays.
+fn asked(client: &mut TcpStream, request: &str) -> String {
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = vec![0; 4096];
+    let count = client.read(&mut answer).unwrap();
+    String::from_utf8(answer[..count].to_vec()).unwrap()
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+#[test]
+fn who_is_not_admitted_is_told_so_and_sees_nothing() {
+    let owner = Admission::Users { owner: 0, group: None };
+    let (mut client, _server) = serve(owner, Limits::default());
+    for _ in 0..2 {
+        let answer = asked(&mut client, GET);
+        assert!(answer.starts_with("HTTP/1.1 403 ") && !answer.contains("see"), "{answer}");
+    }
+}
+
+#[test]
+fn a_server_that_was_dropped_has_left_its_clients_and_its_address() {
+    let (mut client, server) = serve(Admission::All, Limits::default());
+    let at = client.peer_addr().unwrap();
+    for _ in 0..2 {
+        let answer = asked(&mut client, GET);
+        assert!(answer.ends_with("something to see"), "{answer}");
+        assert!(answer.contains("Connection: keep-alive"), "{answer}");
+    }
+    drop(server);
+    assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
+    assert!(TcpStream::connect(at).is_err());
+}
+
+#[test]
+fn who_takes_nothing_of_an_answer_loses_its_place() {
+    let limits = Limits { clients: 1, send: Duration::from_millis(50), ..Limits::default() };
+    let (mut client, server) = serve(Admission::All, limits);
+    client.write_all(GET.replace(" / ", " /live ").as_bytes()).unwrap();
+    client.peek(&mut [0]).unwrap();
+    // It has begun to answer, and gives up.
+    let (clients, minute) = (server.crowd.clients(), Duration::from_mins(1));
+    let left = |clients: &mut BTreeMap<u64, Stream>| !clients.is_empty();
+    let waited = server.crowd.gone.wait_timeout_while(clients, minute, left).unwrap();
+    assert!(!waited.1.timed_out());
+}
+
+#[test]
+fn a_server_puts_up_with_what_was_said() {
+    let Limits { clients, body_bytes, idle, receive, send } = Limits::default();
+    assert_eq!((clients, body_bytes), (32, 4 << 20));
+    assert_eq!([idle, receive, send].map(|time| time.as_secs()), [30, 10, 10]);
+}
