@@ -1,6 +1,8 @@
 //! Clients of a server at an address, admitted or not, and what ends with it.
 //! Room: onefold-control.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use super::*;
 use crate::http::Body;
 
@@ -17,10 +19,18 @@ impl Handler for Sight {
 }
 
 fn serve(admission: Admission, limits: Limits) -> (TcpStream, Server) {
+    serve_by(Arc::new(Sight), admission, limits)
+}
+
+fn serve_by(
+    handler: Arc<dyn Handler>,
+    admission: Admission,
+    limits: Limits,
+) -> (TcpStream, Server) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let listener = Listener::Tcp(listener, None);
-    let server = Server::start(listener, None, admission, Arc::new(Sight), limits).unwrap();
+    let server = Server::start(listener, None, admission, handler, limits).unwrap();
     let client = TcpStream::connect(at).unwrap();
     // For a test that fails.
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -30,6 +40,10 @@ fn serve(admission: Admission, limits: Limits) -> (TcpStream, Server) {
 /// What is answered to this; the connection stays.
 fn asked(client: &mut TcpStream, request: &str) -> String {
     client.write_all(request.as_bytes()).unwrap();
+    heard(client)
+}
+
+fn heard(client: &mut TcpStream) -> String {
     let mut answer = vec![0; 4096];
     let count = client.read(&mut answer).unwrap();
     String::from_utf8(answer[..count].to_vec()).unwrap()
@@ -79,4 +93,44 @@ fn a_server_puts_up_with_what_was_said() {
     let Limits { clients, body_bytes, idle, receive, send } = Limits::default();
     assert_eq!((clients, body_bytes), (32, 4 << 20));
     assert_eq!([idle, receive, send].map(|time| time.as_secs()), [30, 10, 10]);
+}
+
+/// Says that it was asked, and answers when it may.
+struct Slow(Mutex<Sender<()>>, Mutex<Receiver<()>>);
+
+impl Handler for Slow {
+    fn handle(&self, _: &Request, _: Peer) -> Response {
+        self.0.lock().unwrap().send(()).unwrap();
+        self.1.lock().unwrap().recv().unwrap();
+        Response::bytes(200, "text/plain", b"all of it".to_vec())
+    }
+}
+
+#[test]
+fn an_answer_that_is_under_way_comes_whole_and_is_the_last_one() {
+    let ((asked, is_asked), (go, may_go)) = (channel(), channel());
+    let slow = Arc::new(Slow(Mutex::new(asked), Mutex::new(may_go)));
+    let (mut client, server) = serve_by(slow, Admission::All, Limits::default());
+    // The first one comes before anybody stops it, and is not the last.
+    for is_last in [false, true] {
+        client.write_all(GET.as_bytes()).unwrap();
+        is_asked.recv().unwrap();
+        if is_last {
+            break;
+        }
+        go.send(()).unwrap();
+        assert!(heard(&mut client).contains("Connection: keep-alive"));
+    }
+    let crowd = Arc::clone(&server.crowd);
+    let stops = std::thread::spawn(move || drop(server));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !crowd.stopping.load(Ordering::SeqCst) {
+        assert!(Instant::now() < deadline, "nobody stops");
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    let answer = heard(&mut client);
+    assert!(answer.contains("Connection: close") && answer.ends_with("all of it"), "{answer}");
+    assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
+    stops.join().unwrap();
 }
