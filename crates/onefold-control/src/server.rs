@@ -378,12 +378,13 @@ impl Crowd {
                 }
                 Incoming::Request(request) => request,
             };
-            let keeps = request.keeps && !self.stopping.load(Ordering::Acquire);
             let response = if self.admission.admits(peer) {
                 self.handler.handle(&request, peer)
             } else {
                 Response::error(403, "this server listens to its owner, to root and to its group")
             };
+            // It may have taken long: what is true now is said.
+            let keeps = request.keeps && !self.stopping.load(Ordering::Acquire);
             if !response.send(&mut stream, keeps)? {
                 return Ok(());
             }
