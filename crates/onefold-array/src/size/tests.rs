@@ -73,6 +73,48 @@ fn what_stops_small_servers_is_what_it_was() {
     );
 }
 
+/// Hold the numbers of parts for these goals, a line for each, to the text of this name.
+#[allow(clippy::disallowed_methods, reason = "the environment says whether texts are written")]
+fn assert_parts(preset: &str, settings: &[&str]) {
+    let mut told = String::new();
+    for settings in settings {
+        for gb_per_s in [0.5, 2.0, 5.0, 7.0, 9.0] {
+            let found = size_by(&with(preset, settings), Goal { gb_per_s, ..GOAL }, 300);
+            let found = found.map_or_else(
+                |error| error.to_string(),
+                |sized| {
+                    let parts = sized.parts.iter();
+                    let part = |part: &Part| {
+                        let less = part.one_less_gb_per_s.map_or(0.0, |less| less);
+                        format!("{} {} ({less:.4})", part.count, part.name)
+                    };
+                    let parts = parts.map(part).collect::<Vec<_>>().join(", ");
+                    format!("{:.4}: {parts}", sized.gb_per_s)
+                },
+            );
+            writeln!(told, "{preset} {settings} {gb_per_s} GB/s: {found}").unwrap();
+        }
+    }
+    let path = format!("src/size/told/parts-{preset}.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
+
+#[test]
+fn so_many_parts_of_software_as_before_reach_more_and_more() {
+    assert_parts("software", &["", "ssd.latency_ns=3000000 workload.read_share=0.5"]);
+}
+
+#[test]
+fn so_many_parts_with_engines_as_before_reach_more_and_more() {
+    assert_parts("cidr", &["", "ssd.count=1 ssd.write_gb_per_s=0.2"]);
+}
+
+#[test]
+fn so_many_parts_with_cards_as_before_reach_more_and_more() {
+    assert_parts("fidr", &[""]);
+}
+
 #[test]
 fn each_resource_belongs_to_the_part_that_there_can_be_more_of() {
     let parts = |engines| {

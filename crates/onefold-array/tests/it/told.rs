@@ -153,27 +153,45 @@ fn what_servers_with_cards_come_to_is_what_it_was() {
     );
 }
 
+const WHOLE: &str =
+    "ssd.model=small.toml ssd.count=3 workload.addresses=4000 workload.read_share=0.3";
+
+fn with_drives() -> RunOptions {
+    RunOptions { drive: Some(drive()), ..RunOptions::default() }
+}
+
 #[test]
-fn what_servers_with_whole_drives_come_to_is_what_it_was() {
-    let whole = "ssd.model=small.toml ssd.count=3 workload.addresses=4000 workload.read_share=0.3";
-    let log = "ssd.container_bytes=100000 workload.requests=2000 workload.duplicate_share=0.1 \
+fn what_logs_on_whole_drives_come_to_is_what_it_was() {
+    let log = "ssd.container_bytes=100000 workload.requests=1500 workload.duplicate_share=0.1 \
                workload.compressed_share=1 workload.compressed_spread=0";
-    let data = || RunOptions { drive: Some(drive()), ..RunOptions::default() };
-    let of = |preset, more: &str| server(preset, &format!("{SMALL} {whole} {more}"), data());
+    assert_told("logs", [server("software", &format!("{SMALL} {WHOLE} {log}"), with_drives())]);
+}
+
+#[test]
+fn what_whole_drives_with_chunks_in_place_come_to_is_what_it_was() {
+    // Chunks of half a page, some of which are given up.
+    let traced = "workload.trace=a.csv workload.trace_before=nothing ssd.model=small.toml \
+                  ssd.count=2 workload.outstanding=64";
+    let random = format!("{SMALL} {WHOLE} workload.addresses=3000 workload.requests=300");
+    assert_told(
+        "places",
+        [
+            server("intra-ssd", &random, with_drives()),
+            server("intra-ssd", traced, RunOptions { drive: Some(drive()), ..trace() }),
+        ],
+    );
+}
+
+#[test]
+fn what_tables_on_whole_drives_come_to_is_what_it_was() {
     let pages = "table.bucket_bytes=8192 table_ssd.model=table.toml table_ssd.count=2";
     let options = || RunOptions { table_drive: Some(drive()), ..RunOptions::default() };
     let runs = "workload.run_chunks=60 table.follow_chunks=2";
-    // Chunks of half a page, some of which are given up.
-    let in_place = "workload.trace=a.csv workload.trace_before=nothing ssd.model=small.toml \
-                    ssd.count=2 workload.outstanding=64";
     assert_told(
-        "drives",
+        "tables",
         [
-            of("software", log),
-            of("intra-ssd", "workload.addresses=3000"),
             server("cidr+", &format!("{SMALL} {TABLE} {pages}"), options()),
             server("fidr-hooks", &format!("{SMALL} {TABLE} {pages} {runs}"), options()),
-            server("intra-ssd", in_place, RunOptions { drive: Some(drive()), ..trace() }),
         ],
     );
 }
