@@ -196,6 +196,8 @@ impl Hooks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onefold_block::SplitMix64;
+
     use crate::spec::SpecBuilder;
 
     fn ask(hooks: &mut Hooks, content: Content) -> LookUp {
@@ -271,5 +273,41 @@ mod tests {
         assert_eq!((hooks.page_of.len(), hooks.oldest.len()), (1000, 1000));
         assert_eq!(ask(&mut hooks, 205), found(1));
         assert_eq!(ask(&mut hooks, 195), LookUp::default());
+    }
+
+    /// Runs of contents from anywhere, some of which come again: what is found, read and written
+    /// in all, and a hash of all of it with the pages that move.
+    fn story(one_in: u64, pages: u64, follow: u64) -> ([u32; 3], u64) {
+        let mut hooks = index(one_in, pages, follow, 300);
+        let (mut random, mut sums, mut hash) = (SplitMix64::new(7), [0; 3], 0);
+        for _ in 0..60 {
+            let first = random.below(700) as Content;
+            for content in first..first + 1 + random.below(25) as Content {
+                let mut moves = Moves::asked();
+                let told = hooks.look_up(content, &mut moves);
+                for (sum, more) in sums.iter_mut().zip([told.found.into(), told.reads, told.writes])
+                {
+                    *sum += more;
+                }
+                let text = format!("{told:?} {moves:?}");
+                for byte in text.bytes() {
+                    hash = SplitMix64::new(hash ^ u64::from(byte)).next_u64();
+                }
+            }
+        }
+        (sums, hash)
+    }
+
+    #[test]
+    fn what_random_runs_take_is_what_it_was() {
+        let found = [(1, 2, 0), (1, 3, 3), (4, 2, 2), (16, 1, 1)]
+            .map(|(one_in, pages, follow)| story(one_in, pages, follow));
+        let expected = [
+            ([446, 88, 33], 0xad24_feb0_5314_5851),
+            ([446, 103, 33], 0x0ba0_3a4b_8338_5f12),
+            ([329, 78, 45], 0xe642_a66b_ecbb_e240),
+            ([162, 32, 62], 0xf7f1_0831_4867_37d0),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -56,6 +56,12 @@ pub struct Move {
 }
 
 impl Moves {
+    /// Where somebody asks.
+    #[cfg(test)]
+    pub(super) fn asked() -> Self {
+        Self { wanted: true, list: Vec::new() }
+    }
+
     pub(super) fn read(&mut self, page: u64) {
         if self.wanted {
             self.list.push(Move { page, write: false });
