@@ -81,7 +81,8 @@ fn every_address_is_in_the_document_and_answers() {
     let things = Arc::new(Things(Mutex::new(ends)));
     let [all, looks] = [false, true]
         .map(|looks| Api::new(Arc::clone(&things) as _, Arc::new(Jobs::default()), looks));
-    let (_, document) = ask(&all, Method::Get, "openapi.json", &[]);
+    let (status, document) = ask(&all, Method::Get, "openapi.json", &[]);
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     let mut methods = Vec::new();
     for path in &paths {

@@ -3,9 +3,15 @@
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use onefold_control::{Client, Credentials, Method, Token};
+use onefold_control::{
+    Client, Credentials, Handler, Limits, Method, Peer, Request, Response, Server, TlsSettings,
+    Token, client_tls,
+};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 
 /// A server that hears a request whole, of so many bytes behind its head, and says this.
 fn once<S: std::io::Read + std::io::Write>(mut stream: S, body: usize, says: &str) -> String {
@@ -71,4 +77,63 @@ fn an_address_is_asked_with_the_word_that_is_known() {
     let authorized = format!("{head}Authorization: Bearer 0123456789abcdef\r\n");
     let expected = [head, authorized].map(|head| format!("{head}Content-Length: 0\r\n\r\n"));
     assert_eq!(heard.join().unwrap(), expected);
+}
+
+#[test]
+fn a_server_is_trusted_by_its_authority_and_its_name_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.path().join(name), folder.path().join("key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        (made, certificate, key)
+    };
+    let (_, other, _) = make("other");
+    let (made, own, key) = make("own");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let der = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let settings = TlsSettings::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], der)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let (tls, limits) = (Some(Arc::new(settings)), Limits::default());
+    let _server = Server::on_address(listener, tls, Arc::new(Hello), limits).unwrap();
+    let asked = |authority: &Path, name: &'static str, shows: Option<(&Path, &Path)>| {
+        let config = client_tls(authority, shows).unwrap();
+        let tls = Some((config, ServerName::try_from(name).unwrap()));
+        let mut client = Client::connect_to(at, &Credentials { token: None, tls })?;
+        let answer = client.ask(Method::Get, "/", b"").map_err(std::io::Error::other)?;
+        std::io::Result::Ok(answer.body)
+    };
+    assert_eq!(asked(&own, "localhost", None).unwrap(), b"hello");
+    assert_eq!(asked(&own, "localhost", Some((&own, &key))).unwrap(), b"hello");
+    asked(&other, "localhost", None).unwrap_err();
+    asked(&own, "elsewhere", None).unwrap_err();
+    // Files that cannot be used are named.
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    let none = folder.path().join("none");
+    for (authority, shows, named) in [
+        (&none, None, "none"),
+        (&empty, None, "empty"),
+        (&own, Some((own.as_path(), none.as_path())), "none"),
+        (&own, Some((empty.as_path(), key.as_path())), "empty"),
+        (&own, Some((own.as_path(), own.as_path())), "own"),
+    ] {
+        let error = client_tls(authority, shows).unwrap_err();
+        assert!(error.contains(&format!("{named}': ")), "{error}");
+    }
+}
+
+struct Hello;
+
+impl Handler for Hello {
+    fn handle(&self, _: &Request, _: Peer) -> Response {
+        Response::bytes(200, "text/plain", b"hello".to_vec())
+    }
 }
