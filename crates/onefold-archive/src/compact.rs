@@ -18,7 +18,7 @@ use crate::archive::Archive;
 use crate::containers::{self, ContainerWriter, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
-use crate::format::container::ENTRY_BYTES;
+use crate::format::container::{DirectoryEntry, ENTRY_BYTES};
 use crate::format::entry::{Kind, Recipe};
 use crate::format::group::is_large;
 use crate::format::log_record::{LogEvent, VersionInfo};
@@ -255,20 +255,20 @@ impl Archive {
         let directory = containers::read_directory(&*self.store, id, &self.identity.uuid)?;
         let fingerprinter = self.fingerprinter();
         let mut moved = Moved::new();
-        containers::read_all(&*self.store, id, &directory, decoder, |group| {
+        let is_live =
+            |chunk: &DirectoryEntry| live.binary_search(&place(&chunk.reference(id))).is_ok();
+        // Of what nobody needs nothing is decoded.
+        let wanted = |chunks: &[DirectoryEntry]| chunks.iter().any(is_live);
+        containers::read_wanted(&*self.store, (id, &directory), decoder, wanted, |group| {
             let mut chunks = group.chunks.to_vec();
-            chunks.retain(|chunk| live.binary_search(&place(&chunk.reference(id))).is_ok());
+            chunks.retain(is_live);
             for entry in &chunks {
                 let data = group.bytes_of(entry)?;
                 containers::check_name(&fingerprinter, &entry.reference(id), data)?;
             }
             let whole = chunks.len() == group.chunks.len();
             // Small groups compress less: one that is small is put together with others.
-            if whole
-                && is_large(group.group.len as usize)
-                && writer.may_begin_group()
-                && !chunks.is_empty()
-            {
+            if whole && is_large(group.group.len as usize) && writer.may_begin_group() {
                 let now = writer.copy_group(&chunks, &group.group, group.stored)?;
                 moved.extend(chunks.iter().map(|chunk| (id, chunk.offset)).zip(now));
                 return Ok(());
