@@ -163,7 +163,7 @@ pub(crate) fn reads_alike(a: MapEntry, b: MapEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{ByteSize, ContainerId};
+    use onefold_block::{BlockDevice as _, ByteSize, ContainerId};
 
     use super::*;
     use crate::pba::{Location, Pba};
@@ -179,6 +179,25 @@ mod tests {
             let hole = Extent { len_bytes: 1, kind: ExtentKind::Hole };
             assert_eq!(one.changes_since(&two, offset, 1).unwrap(), [hole]);
         }
+    }
+
+    #[test]
+    fn no_more_extents_are_told_at_once_than_may_be() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let leaf = ENTRIES_PER_PAGE as u64;
+        let leaves = CHANGES_MAX as u64 / leaf + 3;
+        let size = leaves * leaf * 4096;
+        let [one, two] =
+            ["one", "two"].map(|name| pool.create_volume(name, ByteSize(size)).unwrap());
+        for block in (0..leaves * leaf).step_by(2) {
+            one.write_at(block * 4096, &[7; 4096], false).unwrap();
+        }
+        let extents = one.changes_since(&two, 0, size).unwrap();
+        assert_eq!(extents.len(), CHANGES_MAX);
+        let one_block = |kind| Extent { len_bytes: 4096, kind };
+        let pair = [one_block(ExtentKind::Data), one_block(ExtentKind::Hole)];
+        assert!(extents.chunks(2).all(|told| told == pair));
     }
 
     #[test]

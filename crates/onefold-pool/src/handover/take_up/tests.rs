@@ -68,6 +68,45 @@ fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
 }
 
 #[test]
+fn what_came_after_a_freeze_is_taken_up_if_its_checkpoint_is_durable_and_said_to_be_lost_if_not() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+    pool.close().unwrap();
+    let files = open::files(&folder).unwrap();
+    let (superblock, _) = open::read_supers(&files.supers).unwrap();
+    let (sequence, number) = (superblock.sequence, superblock.volumes[0].number);
+    let check = Superblock::checksum_in(&superblock.encode());
+    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let table = ContainerTable::default();
+    let fill = |block: u64| {
+        let mut entries = Entries::default();
+        entries.fill(number, Lba::new(block), 1, MapEntry::Zero);
+        entries.since(0).to_vec()
+    };
+    for durable in [false, true] {
+        let memory = onefold_block::handover::SimHandover::new();
+        let uuid = superblock.identity.uuid;
+        let mut changes = Changes::create(&memory, &uuid, sequence - 1).unwrap();
+        changes.record(&fill(1));
+        changes.taken();
+        changes.freeze(sequence);
+        changes.record(&fill(2));
+        changes.record(&fill(3));
+        changes.durable();
+        // Another checkpoint of that number is none that these changes follow.
+        changes.writing(sequence, if durable { check } else { !check });
+        drop(changes);
+        let left = memory.after_kill();
+        let taken = take_up(&left, (&superblock, &table), &files, &store).unwrap();
+        assert_eq!(
+            (taken.changes, taken.lost.is_none()),
+            if durable { (2, true) } else { (0, false) }
+        );
+    }
+}
+
+#[test]
 fn what_stands_is_in_frames_of_a_mebibyte_in_its_order_up_to_what_does_not() {
     let folder = SimFolder::new();
     let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
