@@ -304,6 +304,15 @@ mod tests {
             engine.table.iter().map(|(_, info)| info.punched).collect()
         };
         assert!(punched().iter().all(|&pages| pages == 0));
+        // Those that somebody empties are closed, and stay so until that ends.
+        let all: Vec<_> = pool.inner.engine().table.iter().map(|(id, _)| id).collect();
+        let close_all = |closing| {
+            let mut engine = pool.inner.engine();
+            all.iter().for_each(|&id| engine.table.set_closing(id, closing));
+        };
+        close_all(true);
+        assert!(pool.inner.begin_punching(&Punching::default(), &|_, _| true).is_none());
+        close_all(false);
         folder.fail_from(&[OpKind::Punch], 1, FaultKind::Eio);
         let mut punching = Punching::default();
         assert!(!pool.inner.punch_dead(&mut punching).unwrap());
