@@ -308,7 +308,9 @@ mod tests {
         let all: Vec<_> = pool.inner.engine().table.iter().map(|(id, _)| id).collect();
         let close_all = |closing| {
             let mut engine = pool.inner.engine();
-            all.iter().for_each(|&id| engine.table.set_closing(id, closing));
+            for &id in &all {
+                engine.table.set_closing(id, closing);
+            }
         };
         close_all(true);
         assert!(pool.inner.begin_punching(&Punching::default(), &|_, _| true).is_none());
