@@ -9,24 +9,40 @@ use crate::format::frame::Sealed;
 use crate::pba::Location;
 use crate::{PoolSettings, open};
 
-#[test]
-fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
+/// A pool with volumes of these sizes in bytes that nobody has open: its files, and what its newest
+/// checkpoint says.
+fn closed(volumes: &[(&str, u64)]) -> (Files, Superblock) {
     let folder = SimFolder::new();
     let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-    drop(pool.create_volume("small", ByteSize(512 * 4096)).unwrap());
-    drop(pool.create_volume("large", ByteSize(1 << 30)).unwrap());
+    for &(name, bytes) in volumes {
+        drop(pool.create_volume(name, ByteSize(bytes)).unwrap());
+    }
     pool.close().unwrap();
     let files = open::files(&folder).unwrap();
     let (superblock, _) = open::read_supers(&files.supers).unwrap();
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
-    let mut taking = Taking {
-        superblock: &superblock,
+    (files, superblock)
+}
+
+fn no_containers() -> FolderContainerStore {
+    FolderContainerStore::new(Arc::new(SimFolder::new()))
+}
+
+fn taking<'a>(superblock: &'a Superblock, store: &'a FolderContainerStore) -> Taking<'a> {
+    Taking {
+        superblock,
         sealed: BTreeSet::new(),
-        store: &store,
+        store,
         on_disk: BTreeMap::new(),
         slots: BTreeMap::new(),
         touched: BTreeSet::new(),
-    };
+    }
+}
+
+#[test]
+fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
+    let (_, superblock) = closed(&[("small", 512 * 4096), ("large", 1 << 30)]);
+    let store = no_containers();
+    let mut taking = taking(&superblock, &store);
     let mut fills = |volume: u32, first: u64, count: u64| {
         let (first, entry) = (Lba::new(first), MapEntry::Hole);
         taking.stands(&Change::Fill { volume, first, count, entry })
@@ -46,13 +62,8 @@ fn a_change_stands_if_it_ends_where_its_volume_may_or_if_that_is_gone() {
 
 #[test]
 fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
-    let folder = SimFolder::new();
-    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-    drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
-    pool.close().unwrap();
-    let files = open::files(&folder).unwrap();
-    let (superblock, _) = open::read_supers(&files.supers).unwrap();
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let (files, superblock) = closed(&[("main", 1 << 20)]);
+    let store = no_containers();
     let table = ContainerTable::default();
     for is_any in [false, true] {
         let memory = onefold_block::handover::SimHandover::new();
@@ -69,15 +80,10 @@ fn what_belongs_to_an_older_checkpoint_is_lost_if_there_is_any() {
 
 #[test]
 fn what_came_after_a_freeze_is_taken_up_if_its_checkpoint_is_durable_and_said_to_be_lost_if_not() {
-    let folder = SimFolder::new();
-    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-    drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
-    pool.close().unwrap();
-    let files = open::files(&folder).unwrap();
-    let (superblock, _) = open::read_supers(&files.supers).unwrap();
+    let (files, superblock) = closed(&[("main", 1 << 20)]);
     let (sequence, number) = (superblock.sequence, superblock.volumes[0].number);
     let check = Superblock::checksum_in(&superblock.encode());
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let store = no_containers();
     let table = ContainerTable::default();
     let fill = |block: u64| {
         let mut entries = Entries::default();
@@ -108,12 +114,8 @@ fn what_came_after_a_freeze_is_taken_up_if_its_checkpoint_is_durable_and_said_to
 
 #[test]
 fn what_stands_is_in_frames_of_a_mebibyte_in_its_order_up_to_what_does_not() {
-    let folder = SimFolder::new();
-    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-    drop(pool.create_volume("main", ByteSize(1 << 30)).unwrap());
-    pool.close().unwrap();
-    let (superblock, _) = open::read_supers(&open::files(&folder).unwrap().supers).unwrap();
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let (_, superblock) = closed(&[("main", 1 << 30)]);
+    let store = no_containers();
     let number = superblock.volumes[0].number;
     // Fills, each of another block; the last of a payload may be past the end of the volume.
     let payload = |first: u64, count: usize, end: u64| {
@@ -126,14 +128,7 @@ fn what_stands_is_in_frames_of_a_mebibyte_in_its_order_up_to_what_does_not() {
     };
     let fill = payload(0, 1, 0).len();
     let judged = |payloads: Vec<Vec<u8>>| {
-        let mut taking = Taking {
-            superblock: &superblock,
-            sealed: BTreeSet::new(),
-            store: &store,
-            on_disk: BTreeMap::new(),
-            slots: BTreeMap::new(),
-            touched: BTreeSet::new(),
-        };
+        let mut taking = taking(&superblock, &store);
         taking.judge(Left { payloads, ..Left::default() })
     };
     let (frames, taken) = judged(Vec::new());
@@ -175,22 +170,12 @@ fn put(store: &dyn ContainerStore, id: ContainerId, records: u64) -> Vec<Pba> {
 
 #[test]
 fn a_change_stands_if_its_records_are_there_and_only_containers_that_are_there_are_synced() {
-    let folder = SimFolder::new();
-    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
-    drop(pool.create_volume("main", ByteSize(1 << 30)).unwrap());
-    pool.close().unwrap();
-    let (superblock, _) = open::read_supers(&open::files(&folder).unwrap().supers).unwrap();
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let (_, superblock) = closed(&[("main", 1 << 30)]);
+    let store = no_containers();
     let id = ContainerId::new;
     let [one, two] = [1, 2].map(|number| put(&store, id(number), 3));
-    let mut taking = Taking {
-        superblock: &superblock,
-        sealed: BTreeSet::from([id(4)]),
-        store: &store,
-        on_disk: BTreeMap::new(),
-        slots: BTreeMap::new(),
-        touched: BTreeSet::new(),
-    };
+    let sealed = BTreeSet::from([id(4)]);
+    let mut taking = Taking { sealed, ..taking(&superblock, &store) };
     let volume = superblock.volumes[0].number;
     let mut stand = |places: &[Pba]| {
         let entries = places.iter().map(|&pba| MapEntry::Stored(pba)).collect();
@@ -248,7 +233,7 @@ fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there()
     let another = SplitMix64::new(6).bytes(3000);
     let half = [&bytes[..1500], &another[1500..1600]].concat();
     let all: [&[u8]; 6] = [&bytes, &half, &bytes[..10], &[], &another, &half];
-    let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+    let store = no_containers();
     let id = |number: usize| ContainerId::new(number as u32);
     let (mut slots, mut touched) = (BTreeMap::new(), BTreeSet::new());
     for (number, there) in (2..).zip(all) {
