@@ -22,3 +22,6 @@ pub use share::{Share, SharedDevice};
 pub use sharing::{Allowed, ClientName, Limits, Right, Sharing};
 pub use slow_device::SlowDevice;
 pub use tap::Tap;
+
+#[cfg(test)]
+mod tests;
