@@ -207,4 +207,59 @@ mod tests {
         device.flush().unwrap();
         assert_eq!((recording.requests(), recording.take_begun()), (before.0, None));
     }
+
+    #[test]
+    fn what_is_asked_comes_out_in_its_order_and_what_changes_nothing_does_not() {
+        let mut encoder = RecordingEncoder::new(512).unwrap();
+        encoder.name(0, "one");
+        let header = encoder.header();
+        let (recording, frames) = Recording::new(encoder, "of a test".to_owned());
+        recording.name(1, "two");
+        let clock = Arc::new(ManualClock::default());
+        let device = |stream, deduplicate| {
+            let plain = Arc::new(MemDevice::new(1 << 20));
+            let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+            let to = Arc::clone(&recording);
+            to.device((stream, deduplicate), plain, clock, identities(512, 1))
+        };
+        let (one, two) = (device(0, None), device(1, Some(false)));
+        one.write_at(512, &[7; 512], false).unwrap();
+        two.write_at(1024, &[7; 512], true).unwrap();
+        one.read_at(0, &mut [0; 512]).unwrap();
+        one.block_status(0, 4096).unwrap();
+        two.prefetch(0, 4096).unwrap();
+        assert!(one.write_at(1 << 20, &[7; 512], false).is_err());
+        two.trim(4096, 8192, false).unwrap();
+        one.write_zeroes(8192, 4096, ZeroOptions::default()).unwrap();
+        one.flush().unwrap();
+        recording.hint(9);
+        assert_eq!(recording.requests(), 7);
+        recording.stop();
+        let (all, last) = recording.begun(&frames);
+        assert!(last && recording.ended().is_none());
+        let bytes = [header, all.concat()].concat();
+        let read = onefold_workload::RecordingReader::new(&*bytes).map(Result::unwrap);
+        let read: Vec<_> = read.collect();
+        let told = read.iter().map(|r| (r.op, r.stream, r.offset, r.length, r.deduplicate));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                (Op::Write, Some(0), 512, 512, None),
+                (Op::Write, Some(1), 1024, 512, Some(false)),
+                (Op::Read, Some(0), 0, 512, None),
+                (Op::Trim, Some(1), 4096, 8192, None),
+                (Op::Trim, Some(0), 8192, 4096, None),
+                (Op::Flush, Some(0), 0, 0, None),
+                (Op::Idle, Some(0), 0, 0, None),
+            ]
+        );
+        let known: Vec<bool> = read.iter().map(|request| request.identity.is_some()).collect();
+        assert_eq!(known, [true, true, false, false, false, false, false]);
+        assert_eq!(read[0].identity, read[1].identity, "one content");
+        // Once it has ended nothing comes any more, and the first reason stays.
+        recording.end("enough");
+        recording.end("again");
+        one.flush().unwrap();
+        assert_eq!((recording.requests(), recording.ended()), (7, Some("enough")));
+    }
 }
