@@ -209,11 +209,12 @@ impl Controller {
         self.background
     }
 
-    /// Whether a unit stays idle if one more background step begins, which takes two at most; on a
-    /// drive of fewer than three units, whether there is one to begin with.
-    pub(crate) fn spares_a_unit(&self) -> bool {
-        let idle = self.units.iter().filter(|unit| unit.is_idle()).count();
-        idle > (self.units.len() - 1).min(2)
+    /// Whether so many units stay idle if one more background step begins, which takes two at most;
+    /// on a drive that does not have as many, whether all are idle to begin with.
+    pub(crate) fn spares_units(&self, wanted: u64) -> bool {
+        let all = self.units.len() as u64;
+        let idle = self.units.iter().filter(|unit| unit.is_idle()).count() as u64;
+        idle >= wanted.saturating_add(2).min(all)
     }
 
     /// Whether a part may go on or a request is done.
@@ -508,27 +509,31 @@ mod tests {
     use crate::op::{Cause, Driver as _, FlashOp};
 
     #[test]
-    fn a_unit_is_spared_as_long_as_a_step_leaves_one() {
-        // Whether one is, with so many units busy.
-        let spares = |packages: u32| -> Vec<bool> {
+    fn units_are_spared_as_long_as_a_step_leaves_as_many() {
+        // Whether they are, with so many units busy.
+        let spares = |packages: u32, wanted: u64| -> Vec<bool> {
             let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
             spec.timing.parallel_unit = crate::spec::ParallelUnit::Package;
             (spec.geometry.channels, spec.geometry.packages) = (packages, packages);
             let mut controller = Controller::new(&spec);
             let pages = spec.geometry.pages() / packages;
-            let mut answers = vec![controller.spares_a_unit()];
+            let mut answers = vec![controller.spares_units(wanted)];
             for unit in 0..packages {
                 let ppn = unit * pages;
                 let (kind, cause) = (OpKind::Read, Cause::Dedup);
                 controller.issue(FlashOp { kind, cause, ppn, foreground: false });
-                answers.push(controller.spares_a_unit());
+                answers.push(controller.spares_units(wanted));
             }
             answers
         };
         // A step takes two units at most.
-        assert_eq!(spares(4), [true, true, false, false, false]);
-        // Where there are fewer than three, one step at a time is better than none.
-        assert_eq!(spares(2), [true, false, false]);
-        assert_eq!(spares(1), [true, false]);
+        assert_eq!(spares(4, 1), [true, true, false, false, false]);
+        assert_eq!(spares(6, 3), [true, true, false, false, false, false, false]);
+        // Where there are not as many, one step at a time is better than none.
+        for wanted in [3, 4, u64::MAX] {
+            assert_eq!(spares(4, wanted), [true, false, false, false, false]);
+        }
+        assert_eq!(spares(2, 1), [true, false, false]);
+        assert_eq!(spares(1, 1), [true, false]);
     }
 }

@@ -16,7 +16,7 @@ use super::host_scrambler::HostScrambler;
 use super::kept::Kept;
 use super::pace::Pace;
 use crate::dedup::Policy;
-use crate::ftl::idle::IdleWork;
+use crate::ftl::idle::{IdleWork, Scope};
 use crate::ftl::{Ftl, FtlError};
 use crate::nand::NandError;
 use crate::nand::bytes::{ByteNand, PageBytes, Store};
@@ -188,7 +188,7 @@ impl<S: Store, P: Policy<PageBytes>> Inner<S, P> {
     }
 
     fn idle_step(&mut self) -> Result<bool, FtlError> {
-        self.idle_work.step(&mut self.ftl, true, &mut self.pace)
+        self.idle_work.step(Scope::All, &mut self.ftl, true, &mut self.pace)
     }
 
     /// Before a request is answered: what is in this process alone is also where it outlives it.
@@ -225,11 +225,12 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
         let size_bytes = u64::from(ftl.settings().logical_pages) * page_bytes;
         ftl.nand().set_time(clock.unix_s());
         let host = HostCounts::default();
+        let idle_work = IdleWork::new(IdleOrder::ByPolicy, ftl.counters());
         let inner = Inner {
             ftl,
             host,
             pace,
-            idle_work: IdleWork::new(IdleOrder::ByPolicy),
+            idle_work,
             host_side: None,
             kept: None,
             poisoned: None,
@@ -243,7 +244,9 @@ impl<S: Store, P: Policy<PageBytes>> EmulatedDrive<S, P> {
     /// Chooses which background work goes first; without it, deduplication does.
     #[must_use]
     pub fn with_idle_order(self, order: IdleOrder) -> Self {
-        self.lock().idle_work = IdleWork::new(order);
+        let mut inner = self.lock();
+        inner.idle_work = IdleWork::new(order, inner.ftl.counters());
+        drop(inner);
         self
     }
 

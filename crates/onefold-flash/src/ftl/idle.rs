@@ -12,10 +12,20 @@
 
 use crate::dedup::Policy;
 use crate::ftl::Ftl;
+use crate::ftl::counters::Counters;
 use crate::ftl::error::FtlError;
 use crate::nand::Nand;
 use crate::op::{Cause, Driver, OpKind};
 use crate::spec::IdleOrder;
+
+/// Which of the work may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of it.
+    All,
+    /// Only what the next writes would have to wait for otherwise.
+    Needed,
+}
 
 /// The background work of one drive.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +40,10 @@ pub(crate) struct IdleWork {
 }
 
 impl IdleWork {
-    /// Nothing is known of the load yet.
-    pub(crate) const fn new(order: IdleOrder) -> Self {
-        Self { order, plane: 0, need: 0, programmed: 0 }
+    /// Nothing is known of the load yet. What `counters` hold already was programmed before it, by
+    /// preconditioning or an earlier load.
+    pub(crate) fn new(order: IdleOrder, counters: &Counters) -> Self {
+        Self { order, plane: 0, need: 0, programmed: of_host(counters) }
     }
 
     /// Whether the order is by need.
@@ -40,18 +51,22 @@ impl IdleWork {
         matches!(self.order, IdleOrder::ByNeed)
     }
 
-    /// Does something; `false` when there is nothing left to do. `collects` is whether free blocks
-    /// are of any use.
+    /// Does something; `false` when there is nothing left to do in `scope`. `collects` is whether
+    /// free blocks are of any use.
     ///
     /// # Errors
     /// [`FtlError`].
     pub(crate) fn step<N: Nand, P: Policy<N::Page>>(
         &mut self,
+        scope: Scope,
         ftl: &mut Ftl<N, P>,
         collects: bool,
         d: &mut impl Driver,
     ) -> Result<bool, FtlError> {
-        self.learn(ftl.counters().ops.of(OpKind::Program, Cause::Host));
+        self.learn(of_host(ftl.counters()));
+        if scope == Scope::Needed {
+            return Ok(collects && self.collect(ftl, Some(self.need), d)?);
+        }
         match self.order {
             IdleOrder::ByNeed => Ok(collects && self.collect(ftl, Some(self.need), d)?
                 || ftl.deduplicate_step(d)?
@@ -67,7 +82,7 @@ impl IdleWork {
 
     /// So many host pages have been programmed in all.
     fn learn(&mut self, programmed: u64) {
-        // Counts begin anew when a drive has been preconditioned.
+        // A drive that is opened again counts from 0.
         let spell = programmed.saturating_sub(self.programmed);
         if spell > 0 {
             self.need = spell.max(u64::midpoint(self.need, spell));
@@ -94,6 +109,11 @@ impl IdleWork {
         }
         Ok(false)
     }
+}
+
+/// Pages programmed for the host.
+const fn of_host(counters: &Counters) -> u64 {
+    counters.ops.of(OpKind::Program, Cause::Host)
 }
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
@@ -157,15 +177,17 @@ mod tests {
 
     #[test]
     fn the_need_rises_at_once_and_falls_by_half() {
-        let mut work = IdleWork::new(IdleOrder::ByNeed);
-        let mut programmed = 0;
+        let mut counters = Counters::default();
+        (0..500).for_each(|_| counters.ops.add(OpKind::Program, Cause::Host));
+        let mut work = IdleWork::new(IdleOrder::ByNeed, &counters);
+        let mut programmed = 500;
         let mut after = |spell: u64| {
             programmed += spell;
             work.learn(programmed);
             work.need
         };
         assert_eq!([100, 0, 4, 4, 300, 2].map(&mut after), [100, 100, 52, 28, 300, 151]);
-        // Counts that begin anew are no spell.
+        // Counts that begin anew are no spell, nor was what was there before.
         work.learn(0);
         work.learn(7);
         assert_eq!(work.need, 79);

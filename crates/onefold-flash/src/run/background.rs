@@ -3,6 +3,7 @@
 
 use crate::controller::Event;
 use crate::dedup::Policy;
+use crate::ftl::idle::Scope;
 use crate::nand::Nand;
 use crate::run::error::RunError;
 use crate::run::request::SimPage;
@@ -36,20 +37,29 @@ where
         Ok(())
     }
 
-    /// Starts background steps until enough are under way. By need, a unit is left to the write
-    /// that ends the idle moment.
+    /// Starts background steps until enough are under way.
     pub(super) fn background(&mut self) -> Result<(), RunError> {
-        let by_need = self.idle.work().is_by_need();
-        while !self.idle.is_done()
-            && self.controller.background() < self.idle.steps()
-            && (!by_need || self.controller.spares_a_unit())
-        {
+        while !self.idle.is_done() && self.controller.background() < self.idle.steps() {
+            let Some(scope) = self.scope() else { break };
             // After the last request free blocks are of no use to anybody.
             let collects = self.at_end.is_none();
-            let step = self.idle.work().step(&mut self.ftl, collects, &mut self.controller);
-            let any = step.map_err(|error| RunError::Idle { error })?;
-            self.idle.stepped(any);
+            let step = self.idle.work().step(scope, &mut self.ftl, collects, &mut self.controller);
+            match (step.map_err(|error| RunError::Idle { error })?, scope) {
+                (false, Scope::Needed) => break,
+                (any, _) => self.idle.stepped(any),
+            }
         }
         Ok(())
+    }
+
+    /// What may begin now. By need, units are left to what ends the idle moment: one to a write for
+    /// which free blocks are made, and as many as are expected at once where nothing presses.
+    fn scope(&mut self) -> Option<Scope> {
+        let by_need = self.idle.work().is_by_need();
+        if !by_need || self.controller.spares_units(self.idle.rush_pages()) {
+            Some(Scope::All)
+        } else {
+            self.controller.spares_units(1).then_some(Scope::Needed)
+        }
     }
 }

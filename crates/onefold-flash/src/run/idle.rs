@@ -3,7 +3,9 @@
 //! Room: onefold-flash.
 //! Invariants: a hint counts only while nothing was asked since it was given.
 
+use crate::ftl::Counters;
 use crate::ftl::idle::IdleWork;
+use crate::run::rush::Rush;
 use crate::spec::DriveSpec;
 
 /// When and what to do without requests.
@@ -12,6 +14,7 @@ pub(crate) struct Idle {
     after_ns: u64,
     hints: Hints,
     work: IdleWork,
+    rush: Rush,
     steps: u32,
     /// Whether a look at the clock is scheduled.
     scheduled: bool,
@@ -48,13 +51,14 @@ impl Hints {
 }
 
 impl Idle {
-    /// Nobody has waited since the beginning.
-    pub(crate) fn of(spec: &DriveSpec) -> Self {
+    /// Nobody has waited since the beginning; `counters` are those of the drive at that time.
+    pub(crate) fn of(spec: &DriveSpec, counters: &Counters) -> Self {
         let controller = &spec.controller;
         Self {
             after_ns: controller.idle_after_ns,
             hints: Hints { heeded: controller.idle_hint, last_came: 0, given: false },
-            work: IdleWork::new(spec.idle_order()),
+            work: IdleWork::new(spec.idle_order(), counters),
+            rush: Rush::new(),
             steps: controller.idle_steps,
             scheduled: false,
             since: 0,
@@ -63,10 +67,22 @@ impl Idle {
         }
     }
 
-    /// A request comes: background work makes room.
-    pub(crate) const fn came(&mut self, number: u64) {
+    /// A request for so many pages comes: background work makes room. `ends_moment` is whether an
+    /// idle moment was going on.
+    pub(crate) const fn came(&mut self, number: u64, pages: u32, ends_moment: bool) {
         self.active = false;
         self.hints.came(number);
+        self.rush.came(pages, ends_moment);
+    }
+
+    /// A request has its answer.
+    pub(crate) fn answered(&mut self) {
+        self.rush.answered();
+    }
+
+    /// Pages that are expected at once when this moment ends, at least one.
+    pub(crate) const fn rush_pages(&self) -> u64 {
+        self.rush.pages()
     }
 
     /// The drive has read a hint.

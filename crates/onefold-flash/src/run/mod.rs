@@ -16,6 +16,7 @@ mod parts;
 mod ready;
 mod report;
 mod request;
+mod rush;
 mod settled;
 mod simulation;
 mod stages;

@@ -96,6 +96,7 @@ where
         progress: Option<&'a AtomicU64>,
     ) -> Self {
         Self {
+            idle: Idle::of(spec, ftl.counters()),
             windows: Windows::from(ftl.counters(), spec.codewords()),
             logical_pages: ftl.settings().logical_pages,
             ftl: Lent::new(ftl),
@@ -117,7 +118,6 @@ where
             next: None,
             exhausted: false,
             fresh: 0,
-            idle: Idle::of(spec),
             finish_offline: spec.workload.finish_offline,
             energy: spec.energy.clone(),
             at_end: None,
@@ -307,7 +307,8 @@ where
     }
 
     fn arrive(&mut self, request: HostRequest) -> Result<(), RunError> {
-        self.idle.came(request.number);
+        let ends_moment = self.host.is_quiet() && self.idle.has_begun(self.controller.time_ns());
+        self.idle.came(request.number, request.pages, ends_moment);
         if !self.host.may_take() {
             self.host.outside.push_back(request);
             return Ok(());

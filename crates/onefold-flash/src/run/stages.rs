@@ -301,6 +301,7 @@ where
         {
             progress.store(self.tally.completed(), Ordering::Relaxed);
         }
+        self.idle.answered();
         self.host.taken -= 1;
         self.host.taken_pages -= u64::from(taken_pages);
         if self.source.is_closed() {

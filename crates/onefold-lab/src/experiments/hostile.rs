@@ -103,12 +103,20 @@ pub const FAMILIES: &[Family] = &[
         Data::Copies(30),
         Load::Bursts { requests: 256, percent: 20 },
     ),
-    kept(
+    // Kept until 27 November 2026, when what it lost led to a defect.
+    seen(
         "bursts, aged",
         SLC,
         Age::Aged,
         Data::Pairs(30),
         Load::Bursts { requests: 64, percent: 10 },
+    ),
+    kept(
+        "short bursts, aged MLC-2",
+        MLC,
+        Age::Aged,
+        Data::Pairs(20),
+        Load::Bursts { requests: 32, percent: 15 },
     ),
     seen(
         "shifted copies",

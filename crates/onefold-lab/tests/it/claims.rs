@@ -57,13 +57,10 @@ fn gleaner_meets_its_goal_where_it_was_meant_to_lose_but_for_what_is_said() {
             }
         }
     }
-    assert_eq!(families, 36);
-    // Losses that the page names.
-    let lost = [
-        ("mean write latency", "128 outstanding, fast engines, kept"),
-        ("p99 write latency", "bursts, aged, kept"),
-    ];
-    assert_eq!(missed, lost.map(|(quantity, family)| (quantity, family.to_owned())));
+    assert_eq!(families, 39);
+    // A loss that the page names.
+    let lost = ("mean write latency", "128 outstanding, fast engines, kept".to_owned());
+    assert_eq!(missed, [lost]);
     assert!(!holds("kept"));
 }
 
@@ -164,7 +161,7 @@ fn the_hint_helps_who_has_little_to_do_when_idle_and_hurts_who_has_much() {
     };
     assert!((50.0..70.0).contains(&beside("caftl-offline")), "{}", beside("caftl-offline"));
     assert!((3.0..5.0).contains(&beside("ses-device")), "{}", beside("ses-device"));
-    assert!((-2.0..0.0).contains(&beside("gleaner")), "{}", beside("gleaner"));
+    assert!((-4.0..-2.0).contains(&beside("gleaner")), "{}", beside("gleaner"));
     assert!((-9.0..-6.0).contains(&beside("crc-compare")), "{}", beside("crc-compare"));
     let tail = |way: &str| of("99th percentile of write latency", "crc-compare", way);
     assert!(timers.iter().all(|way| tail("hint") < 0.2 * tail(way)));

@@ -12,7 +12,7 @@ use onefold_block::kept_text::assert_text;
 
 use super::plan::{Mix, Plan, planes, teller};
 use super::told::{Asked, Drive, Telling, Told};
-use crate::ftl::idle::IdleWork;
+use crate::ftl::idle::{IdleWork, Scope};
 use crate::ftl::{Ftl, FtlError};
 use crate::nand::{Cut, Faults, Identity, IdentityNand, PowerCut};
 
@@ -40,7 +40,7 @@ impl Life {
         let drive = Ftl::format(nand, teller(&plan, &told), plan.settings).expect("fits");
         let mut life = Self {
             driver: Asked { told: told.clone(), wants: Cell::new(None) },
-            work: IdleWork::new(plan.order),
+            work: IdleWork::new(plan.order, drive.counters()),
             random: SplitMix64::new(7),
             model: vec![None; plan.settings.logical_pages as usize],
             text: format!("# {name}\n\n"),
@@ -185,7 +185,7 @@ impl Life {
     }
 
     pub fn background(&mut self) -> bool {
-        let done = self.work.step(&mut self.drive, true, &mut self.driver);
+        let done = self.work.step(Scope::All, &mut self.drive, true, &mut self.driver);
         let any = matches!(done, Ok(true));
         self.done("work", done);
         any
