@@ -80,12 +80,12 @@ impl Inner {
             let first = Lba::new(at);
             // Where nothing is stored, or another one has all of it.
             let mut skipped = self.map.uniform_run(one.number, first, end - at)?.0;
-            for other in others {
-                let upto = other.blocks(chunk).min(end);
-                if skipped == 0 && at < upto {
-                    let numbers = [one.number, other.number];
-                    skipped = self.map.alike_run(numbers, first, upto - at)?;
-                }
+            let mut beside = others.iter();
+            while skipped == 0
+                && let Some(other) = beside.next()
+            {
+                let left = other.blocks(chunk).min(end).saturating_sub(at);
+                skipped = self.map.alike_run([one.number, other.number], first, left)?;
             }
             if skipped > 0 {
                 at += skipped;

@@ -186,7 +186,7 @@ fn check_opened(
 
 fn check_supers(inner: &Inner, report: &mut CheckReport) {
     let quiet = inner.flusher().journal.is_clean();
-    let clean = quiet && inner.engine().table.iter().all(|(_, info)| info.len_bytes > 0);
+    let clean = quiet && inner.engine().table.iter().all(|(_, info)| info.is_sealed());
     if inner.flusher().journal.lost_its_only_frame() {
         report.found("corrupt journal at byte 0: its only frame is damaged");
     }
@@ -218,7 +218,7 @@ fn check_container(
     info: &ContainerInfo,
     report: &mut CheckReport,
 ) -> Vec<Location> {
-    if info.len_bytes == 0 && info.references == 0 {
+    if !info.is_sealed() && !info.is_referenced() {
         // It was made and not used yet, or not for anything that counts. Recovery removes it.
         return Vec::new();
     }
@@ -245,7 +245,7 @@ fn check_container(
     if let Err(error) = container::check_header(&bytes, id, &inner.identity.uuid) {
         report.found(error.to_string());
     }
-    let entries = if info.len_bytes == 0 {
+    let entries = if !info.is_sealed() {
         inner.walk(id, &bytes)
     } else {
         if bytes.len() != info.len_bytes as usize {
@@ -254,7 +254,7 @@ fn check_container(
         }
         directories::load(&*inner.plain, id, bytes.len() as u64)
     };
-    let gone = info.punched > 0;
+    let gone = info.is_punched();
     match entries {
         Ok(entries) => check_records(inner, (id, gone), &bytes, &entries, report),
         Err(error) => {
@@ -376,9 +376,10 @@ fn check_live(
     report: &mut CheckReport,
 ) {
     for (id, info) in containers {
-        let live = places.get(id).map_or(0, |good| good.iter().filter(|(_, used)| *used).count());
+        let good = places.get(id).into_iter().flatten();
+        let live = good.filter(|(_, used)| *used).count();
         report.live += live as u64;
-        if info.len_bytes > 0 && live as u64 > u64::from(info.live_max) {
+        if info.is_sealed() && live as u64 > u64::from(info.live_max) {
             let most = info.live_max;
             report.found(format!(
                 "{live} records of {id} are referred to, but at most {most} were expected"

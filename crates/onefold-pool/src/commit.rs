@@ -367,9 +367,8 @@ impl Tally {
 }
 
 fn unknown(id: ContainerId) -> PoolError {
-    PoolError::corrupt(
+    PoolError::corrupt_whole(
         "reference totals",
-        0,
         format!("the map refers to {id} more often than the table of containers says"),
     )
 }

@@ -628,8 +628,8 @@ impl Inner {
             if pairs >= most || new.len() == CONTAINERS_MAX {
                 break;
             }
-            let later = info.len_bytes == 0 || in_memory.contains(&id);
-            let never = info.punched > 0 || unreadable.contains(&id) || runs.covers(id);
+            let later = !info.is_sealed() || in_memory.contains(&id);
+            let never = info.is_punched() || unreadable.contains(&id) || runs.covers(id);
             if later {
                 waits = true;
             } else if !never {

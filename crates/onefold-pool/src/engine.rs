@@ -320,12 +320,14 @@ impl Inner {
 
     /// Memory of containers in memory and of the buffers that are kept, in bytes.
     pub fn buffer_bytes(&self) -> usize {
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-        let filling: usize = live.values().map(|container| container.memory_bytes()).sum();
-        drop(live);
-        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept: usize = buffers.iter().map(Buffer::capacity).sum();
-        drop(buffers);
+        let filling: usize = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            live.values().map(|container| container.memory_bytes()).sum()
+        };
+        let kept: usize = {
+            let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+            buffers.iter().map(Buffer::capacity).sum()
+        };
         let scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         filling + kept + scratch.iter().map(Scratch::bytes).sum::<usize>()
     }

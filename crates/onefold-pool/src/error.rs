@@ -249,6 +249,11 @@ impl PoolError {
         Self::Corrupt { what: what.into(), offset, problem: problem.into() }
     }
 
+    /// Damage to a named structure as a whole, rather than somewhere in it.
+    pub(crate) fn corrupt_whole(what: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::corrupt(what, 0, problem)
+    }
+
     /// Whether this is only a lack of space, which passes once there is some.
     pub const fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace(_))

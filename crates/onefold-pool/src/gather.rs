@@ -165,7 +165,7 @@ impl Inner {
         };
         let engine = self.engine();
         let may_move = |id: ContainerId| {
-            let info = engine.table.get(id).filter(|info| info.len_bytes > 0 && !info.closing);
+            let info = engine.table.get(id).filter(|info| info.is_sealed() && !info.closing);
             let alone = info.is_some_and(|info| info.references <= u64::from(info.live_max));
             alone && !in_memory.contains(&id)
         };
@@ -182,7 +182,7 @@ impl Inner {
     ) -> Result<u64, PoolError> {
         let id = references[0].pba.container;
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Ok(1) };
+        let Some(info) = info.filter(|info| info.is_sealed()) else { return Ok(1) };
         let entries = match directories::load(&*self.plain, id, info.len_bytes.into()) {
             Ok(entries) => entries,
             // Gone meanwhile, or damaged: it stays where it is, to be named when it is read.
@@ -229,8 +229,8 @@ fn is_near(first: Pba, second: Pba) -> bool {
 
 /// How many of the references, from the first on, are into one container.
 fn same_container(references: &[Reference]) -> usize {
-    let first = references[0].pba.container;
-    references.iter().take_while(|reference| reference.pba.container == first).count()
+    let mut runs = references.chunk_by(|a, b| a.pba.container == b.pba.container);
+    runs.next().map_or_else(usize::default, <[Reference]>::len)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl<'a> HeldCheckpoint<'a> {
         let ahead: BTreeSet<ContainerId> = maps
             .table
             .iter()
-            .filter(|(_, info)| info.len_bytes == 0 && info.references == 0)
+            .filter(|(_, info)| !info.is_sealed() && !info.is_referenced())
             .map(|(id, _)| id)
             .collect();
         for &id in &ahead {

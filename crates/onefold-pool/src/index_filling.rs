@@ -108,8 +108,8 @@ impl Inner {
             let next: Vec<(ContainerId, u32)> = {
                 let engine = self.engine();
                 let upto = below.unwrap_or(ContainerId::new(0));
-                let sealed = engine.table.below(upto).filter(|(_, info)| info.len_bytes > 0);
-                let whole = sealed.filter(|(_, info)| info.punched == 0);
+                let sealed = engine.table.below(upto).filter(|(_, info)| info.is_sealed());
+                let whole = sealed.filter(|(_, info)| !info.is_punched());
                 whole.map(|(id, info)| (id, info.len_bytes)).take(CONTAINERS_PER_LOOK).collect()
             };
             if next.is_empty() {

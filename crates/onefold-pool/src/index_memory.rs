@@ -43,11 +43,11 @@ impl Inner {
         let directory_bytes = directories::bytes_of_index_memory(bytes);
         self.directories.set_budget(directory_bytes as usize);
         let index_bytes = self.cut_filters(&mut deduplication, bytes - directory_bytes);
-        let again = self.index.set_budget(index_bytes);
-        if again && !self.read_only {
+        let again = self.index.set_budget(index_bytes) && !self.read_only;
+        if again {
             self.fill_index_again(&mut below);
         }
-        again && !self.read_only
+        again
     }
 }
 

@@ -226,7 +226,7 @@ pub fn replay(media: &dyn Media, epoch: u64, on_change: OnChange<'_>) -> Result<
     // A journal cut to one frame by a clean stop cannot have held anything; any other begins with
     // a frame that lies within one sector, and is therefore never torn.
     if found.first_epoch.is_none() && len > ALIGN_BYTES as u64 {
-        return Err(PoolError::corrupt("journal", 0, "its first frame is damaged"));
+        return Err(PoolError::corrupt_whole("journal", "its first frame is damaged"));
     }
     refuse_damage(media, epoch, len, &found)?;
     Ok(found)

@@ -193,6 +193,30 @@ mod tests {
     }
 
     #[test]
+    fn each_block_of_each_volume_is_found_once() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let mut expected = 0;
+        // Numbered one after another; in leaves of 512 blocks, and from the first to the last one.
+        for (name, blocks) in [("a", 513), ("b", 1), ("c", 1030), ("d", 512)] {
+            let volume = pool.create_volume(name, ByteSize(blocks * 4096)).unwrap();
+            for block in [0, 1, 511, 512, 513, 1029].into_iter().filter(|&block| block < blocks) {
+                let mut bytes = [7; 4096];
+                bytes[..8].copy_from_slice(&(blocks << 32 | block).to_le_bytes());
+                volume.write_at(block * 4096, &bytes, false).unwrap();
+                expected += 1;
+            }
+        }
+        let id = pool.inner.newest();
+        let mut pass = pool.inner.begin_live_pass(vec![id]);
+        while pool.inner.live_turn(&mut pass).unwrap().0 != Turn::Whole {}
+        let mut found = pass.found(id).to_vec();
+        assert_eq!((found.len(), pass.references), (expected, expected as u64));
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), expected);
+    }
+
+    #[test]
     fn who_waits_to_make_a_snapshot_is_seen_until_it_is_its_turn() {
         let folder = SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &PoolSettings::default());

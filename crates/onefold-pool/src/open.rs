@@ -165,7 +165,7 @@ pub(crate) fn check_map_header(
     }
     if found != map_header(identity) {
         let problem = "the header is damaged or belongs to another pool";
-        return Err(PoolError::corrupt(MAP_FILE, 0, problem));
+        return Err(PoolError::corrupt_whole(MAP_FILE, problem));
     }
     Ok(())
 }
@@ -205,7 +205,7 @@ fn name_again(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolErr
 /// Media that must be there in a pool.
 fn existing(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError> {
     folder.open(name).map_err(|error| match error {
-        MediaError::NotFound { .. } => PoolError::corrupt(name, 0, "the file is missing"),
+        MediaError::NotFound { .. } => PoolError::corrupt_whole(name, "the file is missing"),
         other => other.into(),
     })
 }
@@ -213,7 +213,7 @@ fn existing(folder: &dyn Folder, name: &str) -> Result<Arc<dyn Media>, PoolError
 fn existing_containers(folder: &dyn Folder) -> Result<Arc<dyn Folder>, PoolError> {
     folder.existing_subfolder(CONTAINER_FOLDER).map_err(|error| match error {
         MediaError::NotFound { .. } => {
-            PoolError::corrupt(CONTAINER_FOLDER, 0, "the folder is missing")
+            PoolError::corrupt_whole(CONTAINER_FOLDER, "the folder is missing")
         }
         other => other.into(),
     })
@@ -303,10 +303,10 @@ pub(crate) fn open(
     let containers = existing_containers(folder)?;
     let plain: Arc<dyn ContainerStore> = Arc::new(FolderContainerStore::new(containers));
     let maps = load_maps(&files, &superblock, options, &mut Err)?;
-    let stored = maps.table.iter().any(|(_, info)| info.references > 0);
+    let stored = maps.table.iter().any(|(_, info)| info.is_referenced());
     if stored && plain.list()?.is_empty() {
         let problem = "it is missing or empty, but the pool has data: is a disk not mounted?";
-        return Err(PoolError::corrupt(CONTAINER_FOLDER, 0, problem));
+        return Err(PoolError::corrupt_whole(CONTAINER_FOLDER, problem));
     }
     let (settings, identity) = (&superblock.settings, &superblock.identity);
     let handover = around.handover.filter(|_| !options.read_only);

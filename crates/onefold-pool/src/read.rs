@@ -159,7 +159,7 @@ impl Inner {
         let named = entries.iter().find_map(|entry| entry.pba()).map(|pba| pba.container);
         let what = named.map_or_else(|| CONTAINER_FOLDER.to_owned(), |id| id.to_string());
         let problem = "the store has it and cannot find it, time and again";
-        Err(PoolError::corrupt(what, 0, problem))
+        Err(PoolError::corrupt_whole(what, problem))
     }
 
     /// One attempt; false if what it was to read went away meanwhile.

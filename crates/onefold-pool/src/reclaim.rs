@@ -213,14 +213,6 @@ impl Pool {
     }
 }
 
-#[cfg(test)]
-impl Reclaim {
-    /// Whether pages of what snapshots pin are being given back.
-    pub fn is_punching(&self) -> bool {
-        matches!(self.work, Some(Work::Punch(Some(_))))
-    }
-}
-
 impl Inner {
     fn lock_reclaim(&self) -> MutexGuard<'_, Reclaim> {
         sync::lock(&self.reclaim)
@@ -543,7 +535,7 @@ impl Inner {
         reader: &'a mut Reader,
     ) -> Result<Option<(Victim<'a>, u64)>, PoolError> {
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.references > 0) else { return Ok(None) };
+        let Some(info) = info.filter(|info| info.is_referenced()) else { return Ok(None) };
         let lens = (info.len_bytes, self.settings.container_bytes);
         match reader.read(&*self.plain, id, lens) {
             Ok(victim) => Ok(Some((victim, info.len_bytes.into()))),
@@ -706,7 +698,7 @@ pub fn batch(references: &[Reference]) -> &[Reference] {
 }
 
 fn is_candidate(id: ContainerId, info: &ContainerInfo, left_alone: &HashSet<ContainerId>) -> bool {
-    info.len_bytes > 0
+    info.is_sealed()
         && !info.closing
         && (1..=REFERENCES_PER_VICTIM_MAX).contains(&info.references)
         && !left_alone.contains(&id)

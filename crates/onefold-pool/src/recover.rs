@@ -105,7 +105,7 @@ impl Inner {
             if readable && epoch.is_ok_and(|epoch| epoch >= sequence) {
                 let problem =
                     format!("there is no good frame, but {id} was made after the checkpoint");
-                return Err(PoolError::corrupt("journal", 0, problem));
+                return Err(PoolError::corrupt_whole("journal", problem));
             }
         }
         Ok(())
@@ -133,7 +133,7 @@ impl Inner {
         let end = self.map.blocks_max(number)?;
         if first.get() + blocks > end {
             let problem = format!("{first} and {blocks} blocks lie past the end of the volume");
-            return Err(PoolError::corrupt("journal", 0, problem));
+            return Err(PoolError::corrupt_whole("journal", problem));
         }
         let mut tally = Tally::default();
         match change {
@@ -167,7 +167,7 @@ impl Inner {
         let left: Vec<(ContainerId, u64)> = engine
             .table
             .iter()
-            .filter(|(_, info)| info.len_bytes == 0)
+            .filter(|(_, info)| !info.is_sealed())
             .map(|(id, info)| (id, info.references))
             .collect();
         let owners = self.owners_since(&left, seen, journal_end)?;
@@ -322,7 +322,7 @@ impl Engine {
             if id.get() - first_unknown >= CONTAINERS_OF_AN_EPOCH {
                 let problem =
                     format!("it refers to {id}, but the next one was number {first_unknown}");
-                return Err(PoolError::corrupt("journal", 0, problem));
+                return Err(PoolError::corrupt_whole("journal", problem));
             }
             self.table.open(id);
             self.next_container = self.next_container.max(id.get() + 1);
@@ -358,14 +358,14 @@ fn refuse_other_epoch(
             let why = damage.map_or_else(String::new, |error| format!(": {error}"));
             let newest = format!("the newest readable one is {sequence}{why}");
             let problem = format!("the journal follows checkpoint {epoch}, but {newest}");
-            Err(PoolError::corrupt("checkpoint", 0, problem))
+            Err(PoolError::corrupt_whole("checkpoint", problem))
         }
         Some(epoch) if epoch + 1 < sequence => {
             let problem = format!(
                 "it follows checkpoint {epoch}, but the newest one is {sequence}: it is older than \
                  the rest of the pool"
             );
-            Err(PoolError::corrupt("journal", 0, problem))
+            Err(PoolError::corrupt_whole("journal", problem))
         }
         _ => Ok(()),
     }

@@ -199,7 +199,7 @@ pub(crate) fn newest_super(
              {}",
             problems.join("; ")
         );
-        return Err(PoolError::corrupt(SUPER_FILES.join(" and "), 0, both));
+        return Err(PoolError::corrupt_whole(SUPER_FILES.join(" and "), both));
     };
     // A pool that never had a second checkpoint has an empty file for it.
     if newest.sequence > 1 {
@@ -210,7 +210,7 @@ pub(crate) fn newest_super(
 
 fn read_super(media: &dyn Media, name: &str) -> Result<Superblock, PoolError> {
     Superblock::read(media, name)?
-        .ok_or_else(|| PoolError::corrupt(name, 0, "the file is missing or empty"))
+        .ok_or_else(|| PoolError::corrupt_whole(name, "the file is missing or empty"))
 }
 
 /// Containers that are gone, and those that the checkpoint does not know.
@@ -218,7 +218,7 @@ fn note_containers(inner: &Inner, report: &mut RescueReport) -> Result<(), PoolE
     let there = inner.store.list()?;
     let engine = inner.engine();
     let is_gone = |id: &ContainerId| there.binary_search(id).is_err();
-    let used = engine.table.iter().filter(|(_, info)| info.references > 0);
+    let used = engine.table.iter().filter(|(_, info)| info.is_referenced());
     let gone: Vec<ContainerId> = used.map(|(id, _)| id).filter(is_gone).collect();
     if let Some(first) = gone.first() {
         report.missing.push(format!(
@@ -289,7 +289,7 @@ fn choose(
         consistent &= whole;
         if of_epoch.is_empty() && epoch == newest {
             let problem = "there is no good frame of the newest checkpoint in it";
-            report.damage.push(PoolError::corrupt(JOURNAL_FILE, 0, problem).to_string());
+            report.damage.push(PoolError::corrupt_whole(JOURNAL_FILE, problem).to_string());
             report.missing.push(made_after(inner, base)?);
         } else if !whole && !nothing {
             let why =

@@ -128,7 +128,7 @@ impl Scrubber {
         let most = inner.settings.container_bytes;
         let read = self.reader.read_bytes(&*inner.plain, id, (info.len_bytes, most));
         // It is marked before it is punched or removed: what was there when all was read tells.
-        let punched = inner.engine().table.get(id)?.punched > 0;
+        let punched = inner.engine().table.get(id)?.is_punched();
         let bytes = match read {
             Ok((bytes, None)) => bytes,
             Ok((bytes, Some(error))) => {

@@ -124,11 +124,12 @@ pub fn check(inner: &Inner, report: &mut CheckReport) {
         // What it says is unknown.
         return;
     }
-    let flusher = inner.flusher();
-    for error in uses.see_all(flusher.table.places(table::WHAT).chain(bitmap.places())) {
-        report.found(error.to_string());
+    {
+        let flusher = inner.flusher();
+        for error in uses.see_all(flusher.table.places(table::WHAT).chain(bitmap.places())) {
+            report.found(error.to_string());
+        }
     }
-    drop(flusher);
     for volume in &superblock.volumes {
         let root = Root { height: volume.height, reference: volume.root };
         let Ok(share) = inner.map.share(volume.number) else { continue };

@@ -297,7 +297,7 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
         let engine = inner.engine();
         stored.containers = engine.table.len() as u64;
         stored.dead = engine.table.dead();
-        for (_, info) in engine.table.iter().filter(|(_, info)| info.len_bytes > 0) {
+        for (_, info) in engine.table.iter().filter(|(_, info)| info.is_sealed()) {
             let (len, chunks) = (u64::from(info.len_bytes), u64::from(info.chunks));
             let around = container::HEADER_BYTES + container::directory_bytes(info.chunks as usize);
             stored.sealed += 1;
@@ -310,7 +310,7 @@ fn stored(inner: &Inner) -> Result<Stored, PoolError> {
         let totals = engine.table.totals();
         stored.live_bytes = totals.live_bytes;
         stored.removable_bytes = totals.dead_bytes;
-        let open = engine.table.iter().filter(|(_, info)| info.len_bytes == 0);
+        let open = engine.table.iter().filter(|(_, info)| !info.is_sealed());
         open.map(|(id, info)| (id, info.references)).collect()
     };
     for (id, references) in left_open {

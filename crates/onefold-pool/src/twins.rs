@@ -220,7 +220,7 @@ impl Inner {
     fn look_up(&self, pairs: &[(u32, Pair)], met: &mut Vec<Met>) -> Result<u64, PoolError> {
         let id = pairs[0].1.container();
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.len_bytes > 0 && info.punched == 0) else {
+        let Some(info) = info.filter(|info| info.is_sealed() && !info.is_punched()) else {
             return Ok(0);
         };
         let found = |known: Known, group: u32, ordinal: usize| {
@@ -386,14 +386,13 @@ impl Inner {
                 self.index.insert_many(&[(twin.hash, first)]);
             }
         }
+        count(&self.counters.found_later, found);
         let mut engine = self.engine();
         for (id, records) in dead {
             if let Some(&then) = twins.watched.get(&id) {
                 engine.table.died(id, records, then);
             }
         }
-        drop(engine);
-        count(&self.counters.found_later, found);
     }
 }
 

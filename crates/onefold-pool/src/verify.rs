@@ -149,7 +149,7 @@ impl Inner {
         let next = {
             let engine = self.engine();
             let after = engine.table.after(id).take(NEXT_AMONG);
-            let mut sealed = after.filter(|(_, info)| info.len_bytes > 0 && info.punched == 0);
+            let mut sealed = after.filter(|(_, info)| info.is_sealed() && !info.is_punched());
             sealed.next().map(|(id, info)| (id, *info))
         };
         let Some((next, info)) = next else { return };
@@ -181,7 +181,7 @@ impl Inner {
             container.entry(place.ordinal()).as_ref().map(Known::of)
         } else {
             let info = self.engine().table.get(id).copied();
-            let Some(info) = info.filter(|info| info.len_bytes > 0) else { return Outcome::Stale };
+            let Some(info) = info.filter(|info| info.is_sealed()) else { return Outcome::Stale };
             let at = (place.ordinal(), Miss::new(id, place.ordinal(), wanted.lba));
             match self.directories.entry(&*self.plain, (id, &info), at, fingerprint) {
                 Ok(Looked { entry, whole }) => {

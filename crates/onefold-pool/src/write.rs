@@ -244,14 +244,15 @@ impl Inner {
         // A flush and the writer that filled it may both be here. The directory is kept by the one
         // that takes the container out of memory, before the other goes on: the container may be
         // removed right after, and its directory must not appear later than that.
-        let mut live = self.live_mut();
-        if live.contains_key(&container.id()) {
-            if let Some(directory) = directory {
-                self.directories.insert_new(container.id(), directory);
+        {
+            let mut live = self.live_mut();
+            if live.contains_key(&container.id()) {
+                if let Some(directory) = directory {
+                    self.directories.insert_new(container.id(), directory);
+                }
+                live.remove(&container.id());
             }
-            live.remove(&container.id());
         }
-        drop(live);
         self.give_buffer(container.release_memory());
         Ok(())
     }

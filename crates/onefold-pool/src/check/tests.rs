@@ -73,6 +73,16 @@ fn a_fingerprint_that_is_another_chunks_is_found() {
     let said: Vec<&str> = report.findings.iter().map(|found| found.problem.as_str()).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("the chunk's fingerprint is") && said[0].contains("directory says"));
+    // A header that is damaged is named beside them.
+    containers.open(&name).unwrap().write(13, &[0xA5]).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert_eq!(report.findings_total, 3, "{:?}", report.findings);
+    assert!(report.findings.iter().any(|found| found.problem.contains("header")));
+    // And a length that is none of what the table says.
+    containers.open(&name).unwrap().set_len(len + 48).unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    let expected = format!("{id} has {} bytes, but {len} were expected", len + 48);
+    assert!(report.findings.iter().any(|found| found.problem == expected), "{report:?}");
 }
 
 #[test]

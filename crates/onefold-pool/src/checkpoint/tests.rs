@@ -1,6 +1,8 @@
 //! Tests: what stays of a checkpoint that could not be written.
 //! Room: onefold-pool.
 
+use std::sync::atomic::Ordering::Acquire;
+
 use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
 
 use crate::{Pool, PoolSettings};
@@ -50,6 +52,33 @@ fn what_a_checkpoint_for_want_of_space_did_not_write_out_is_so_by_the_next_one()
     assert_eq!(inner.engine().unsynced.len(), 1, "it is still to be written out");
     pool.checkpoint().unwrap();
     assert_eq!(inner.engine().unsynced.len(), 0);
+    drop(volume);
+    pool.close().unwrap();
+    assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
+
+#[test]
+fn a_snapshot_of_a_checkpoint_that_found_no_space_was_never_there() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &[7; 4096], false).unwrap();
+    pool.snapshot("main@one", 0, false).unwrap();
+    volume.write_at(4096, &[8; 4096], true).unwrap();
+    let number = volume.state.number;
+    let seen = || {
+        let all = pool.inner.all_volumes();
+        let parents = all.iter().map(|volume| (volume.number, volume.parent.load(Acquire)));
+        (parents.collect::<Vec<_>>(), pool.inner.map.share(number).unwrap())
+    };
+    let before = seen();
+    folder.fail_from(&[OpKind::Write], 1, FaultKind::Enospc);
+    assert!(pool.snapshot("main@two", 0, false).unwrap_err().is_no_space());
+    folder.clear_faults();
+    assert_eq!(seen(), before);
+    volume.write_at(8192, &[9; 4096], true).unwrap();
+    pool.snapshot("main@two", 0, false).unwrap();
+    pool.delete_snapshot("main@one").unwrap();
     drop(volume);
     pool.close().unwrap();
     assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());

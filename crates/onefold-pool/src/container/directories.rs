@@ -322,7 +322,7 @@ pub fn load(
     len_bytes: u64,
 ) -> Result<Vec<DirectoryEntry>, PoolError> {
     let footer_at = len_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| {
-        PoolError::corrupt(id.to_string(), 0, format!("{len_bytes} bytes hold no footer"))
+        PoolError::corrupt_whole(id.to_string(), format!("{len_bytes} bytes hold no footer"))
     })?;
     let mut footer = [0; FOOTER_BYTES];
     store.read(id, footer_at, &mut footer)?;
@@ -336,12 +336,12 @@ pub fn load(
 pub fn of(bytes: &[u8], id: ContainerId) -> Result<Vec<DirectoryEntry>, PoolError> {
     let Some((rest, footer)) = bytes.split_last_chunk::<FOOTER_BYTES>() else {
         let problem = format!("{} bytes hold no footer", bytes.len());
-        return Err(PoolError::corrupt(id.to_string(), 0, problem));
+        return Err(PoolError::corrupt_whole(id.to_string(), problem));
     };
     let footer = container::decode_footer(footer, id, bytes.len() as u64)?;
     let end = footer.directory_at + footer.count * ENTRY_BYTES;
     let directory = rest.get(footer.directory_at..end).ok_or_else(|| {
-        PoolError::corrupt(id.to_string(), 0, "its directory is longer than the container")
+        PoolError::corrupt_whole(id.to_string(), "its directory is longer than the container")
     })?;
     container::decode_directory(directory, id, &footer)
 }

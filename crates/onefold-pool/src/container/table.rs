@@ -66,12 +66,23 @@ impl ContainerInfo {
         self.stored_bytes() - self.live_bytes()
     }
 
-    const fn is_sealed(&self) -> bool {
+    /// It takes no more records, and has its directory.
+    pub const fn is_sealed(&self) -> bool {
         self.len_bytes > 0
     }
 
+    /// Pages of it were given back, or are about to be.
+    pub const fn is_punched(&self) -> bool {
+        self.punched > 0
+    }
+
+    /// Map entries point into it.
+    pub const fn is_referenced(&self) -> bool {
+        self.references > 0
+    }
+
     const fn is_dead(&self) -> bool {
-        self.is_sealed() && self.references == 0
+        self.is_sealed() && !self.is_referenced()
     }
 }
 
@@ -355,7 +366,7 @@ impl ContainerTable {
     /// Whether a record of this container may be shared: it is there, not being emptied, and all of
     /// it is there.
     pub fn is_shareable(&self, id: ContainerId) -> bool {
-        self.get(id).is_some_and(|info| !info.closing && info.punched == 0)
+        self.get(id).is_some_and(|info| !info.closing && !info.is_punched())
     }
 
     /// Let nobody share the records of a container any more, or let them again.

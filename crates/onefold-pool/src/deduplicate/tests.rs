@@ -72,7 +72,7 @@ fn the_hooks_of_runs_are_those_of_the_containers() {
     let inner = &pool.inner;
     let mut expected = Vec::new();
     let sealed: Vec<_> = inner.engine().table.iter().map(|(id, info)| (id, *info)).collect();
-    for (id, info) in sealed.into_iter().filter(|(_, info)| info.len_bytes > 0) {
+    for (id, info) in sealed.into_iter().filter(|(_, info)| info.is_sealed()) {
         let entries = directories::load(&*inner.plain, id, info.len_bytes.into()).unwrap();
         let hashes = entries.iter().map(|entry| entry.fingerprint.prefix64());
         expected.extend(hashes.filter(|&hash| is_hook(hash)));
@@ -436,7 +436,7 @@ fn containers_that_are_being_filled_or_wait_for_that_come_into_a_run_once_they_a
     let waiting = |inner: &Inner| {
         let live = inner.live.read().unwrap();
         let engine = inner.engine();
-        let unsealed = engine.table.iter().filter(|(_, info)| info.len_bytes == 0);
+        let unsealed = engine.table.iter().filter(|(_, info)| !info.is_sealed());
         unsealed.filter(|(id, _)| !live.contains_key(id)).count()
     };
     assert!(waiting(inner) > 0 && inner.live.read().unwrap().len() == 1);

@@ -105,7 +105,7 @@ impl SegmentHeader {
 
     /// Verify and read it.
     pub fn decode(bytes: &[u8], name: &str, uuid: &[u8; 16]) -> Result<Self, PoolError> {
-        let corrupt = |problem: &str| PoolError::corrupt(name, 0, problem);
+        let corrupt = |problem: &str| PoolError::corrupt_whole(name, problem);
         let mut reader =
             Reader::new(checked(bytes).ok_or_else(|| corrupt("its checksum is wrong"))?);
         let header = (|| {

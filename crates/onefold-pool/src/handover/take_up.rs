@@ -117,7 +117,7 @@ pub fn take_up(
 
 /// Containers that are sealed and durable: those of the checkpoint, and since.
 fn sealed(table: &ContainerTable, replay: &Replay) -> BTreeSet<ContainerId> {
-    let before = table.iter().filter(|(_, info)| info.len_bytes > 0).map(|(id, _)| id);
+    let before = table.iter().filter(|(_, info)| info.is_sealed()).map(|(id, _)| id);
     before.chain(replay.sealed.iter().map(|sealed| sealed.id)).collect()
 }
 

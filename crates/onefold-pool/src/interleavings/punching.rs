@@ -227,7 +227,7 @@ impl World {
     fn pass(&mut self, at: usize, between: Between) -> Option<LivePass> {
         let closed: Vec<ContainerId> = {
             let mut engine = self.pool.inner.engine();
-            let sealed = engine.table.iter().filter(|(_, info)| info.len_bytes > 0);
+            let sealed = engine.table.iter().filter(|(_, info)| info.is_sealed());
             let closed: Vec<ContainerId> = sealed.map(|(id, _)| id).collect();
             for &id in &closed {
                 engine.table.set_closing(id, true);

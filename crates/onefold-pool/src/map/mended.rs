@@ -380,3 +380,22 @@ fn all_lost(key: PageKey, blocks: u64) -> Box<Page> {
     }
     page
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_page_that_is_lost_what_lies_past_the_end_of_its_tree_is_not() {
+        for (blocks, lost) in [(1, 1), (3 * 512, 3), (3 * 512 + 1, 4), (300 * 512, 256)] {
+            let page = all_lost(PageKey { volume: 1, level: 1, index: 0 }, blocks);
+            for number in 0..REFERENCES_PER_PAGE {
+                let found = PageRef::from_raw(raw_reference(&page, number));
+                assert_eq!(found, Some(if number < lost { LOST } else { HOLE }), "{blocks} blocks");
+            }
+        }
+        let leaf = all_lost(PageKey::leaf(1, 600), 700);
+        assert!(leaf[..188].iter().all(|&raw| raw == RAW_LOST));
+        assert!(leaf[188..].iter().all(|&raw| raw == RAW_HOLE));
+    }
+}

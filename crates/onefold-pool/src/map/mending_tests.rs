@@ -314,6 +314,21 @@ fn put(map: &Map, page: &Page, words: Words) -> PageRef {
     map.place(&[page], words, 2).unwrap()[0]
 }
 
+/// The pages of a tree by their levels, first blocks and births of what refers to them, or which
+/// blocks are under one that cannot be had.
+fn walked(map: &Map, reference: u128) -> Vec<Result<(u8, u64, u64), String>> {
+    let mut seen = Vec::new();
+    map.walk(1, Root { height: 1, reference }, 5, &mut |page| {
+        seen.push(page.map(|page| (page.level, page.first_block, page.above)).map_err(|error| {
+            let text = error.to_string();
+            let blocks = text.split_once("blocks ").and_then(|(_, rest)| rest.split_once(')'));
+            blocks.map_or_else(String::new, |(blocks, _)| blocks.to_owned())
+        }));
+        true
+    });
+    seen
+}
+
 #[test]
 fn what_makes_no_sense_in_a_page_that_is_whole_is_lost_and_nothing_else_is() {
     let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
@@ -338,15 +353,11 @@ fn what_makes_no_sense_in_a_page_that_is_whole_is_lost_and_nothing_else_is() {
     let blocks = 256 * LEAF - 9;
     map.add(1, Root { height: 1, reference: root.raw() }, blocks, NO_SNAPSHOT).unwrap();
     map.add(2, Root { height: 1, reference: root.raw() }, blocks, 2).unwrap();
-    let seen = |reference| {
-        let mut errors = 0;
-        map.walk(1, Root { height: 1, reference }, 5, &mut |page| {
-            errors += usize::from(page.is_err());
-            true
-        });
-        errors
-    };
-    assert_eq!(seen(root.raw()), 3);
+    let none = |n: u64| Err(format!("{}..{}", n * LEAF, (n + 1) * LEAF));
+    assert_eq!(
+        walked(&map, root.raw()),
+        [Ok((1, 0, 5)), none(0), Ok((0, LEAF, 2)), Ok((0, 2 * LEAF, 2)), none(5), none(255)]
+    );
     let mut hears = Hears::default();
     let mut visited = Visited::new(map.file_slots().unwrap());
     map.mend(1, &mut visited, &mut hears).unwrap();
@@ -380,10 +391,39 @@ fn what_makes_no_sense_in_a_page_that_is_whole_is_lost_and_nothing_else_is() {
     }
     let after = map.root(1).unwrap().reference;
     assert!(after == map.root(2).unwrap().reference && after != root.raw());
-    assert_eq!(seen(after), 0);
+    assert!(walked(&map, after).iter().all(Result::is_ok));
     let PageRef::Stored { place, check } = PageRef::from_raw(after).unwrap() else { panic!() };
     let reference = raw_reference(&map.read_slot(place, check).unwrap(), 2);
     assert_eq!(PageRef::from_raw(reference), Some(whole), "what is good stays where it is");
+}
+
+#[test]
+fn over_a_page_that_cannot_be_read_entries_are_set_and_the_rest_of_it_is_lost() {
+    let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
+    let mut page = uniform_page(0, RAW_HOLE);
+    page[7] = RAW_LOST;
+    let leaf = put(&map, &page, Words::Entries);
+    let PageRef::Stored { place, check } = leaf else { panic!("it was written") };
+    let damaged = PageRef::Stored { place, check: check ^ 1 };
+    map.add(1, Root { height: 0, reference: damaged.raw() }, LEAF, NO_SNAPSHOT).unwrap();
+    map.add(2, Root { height: 0, reference: damaged.raw() }, LEAF, NO_SNAPSHOT).unwrap();
+    let mut heard = Vec::new();
+    let entries = [MapEntry::Zero, MapEntry::Hole];
+    map.set_over_damage(1, Lba::new(3), &entries, &mut |entry| heard.push(entry)).unwrap();
+    map.fill_over_damage(2, Lba::new(5), 100, MapEntry::Hole, &mut |_| {}).unwrap();
+    assert_eq!(heard, [MapEntry::Lost; 2], "what was there before is unknown");
+    let mut found = Vec::new();
+    map.entries(1, Lba::new(0), LEAF, &mut found).unwrap();
+    let is = |block: usize| match block {
+        3 => MapEntry::Zero,
+        4 => MapEntry::Hole,
+        _ => MapEntry::Lost,
+    };
+    assert!(found.iter().enumerate().all(|(block, entry)| *entry == is(block)), "{found:?}");
+    found.clear();
+    map.entries(2, Lba::new(0), LEAF, &mut found).unwrap();
+    let is = |block| if (5..105).contains(&block) { MapEntry::Hole } else { MapEntry::Lost };
+    assert!(found.iter().enumerate().all(|(block, entry)| *entry == is(block)), "{found:?}");
 }
 
 #[test]

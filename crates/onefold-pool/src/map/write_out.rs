@@ -53,10 +53,10 @@ impl Map {
     /// Costs as much as there is.
     pub fn freeze(&self, sequence: u64) -> Frozen {
         self.begin_checkpoint(sequence);
-        let mut state = self.state();
-        let pages = state.cache.freeze(sequence);
-        let trees = state.trees.clone();
-        drop(state);
+        let (pages, trees) = {
+            let mut state = self.state();
+            (state.cache.freeze(sequence), state.trees.clone())
+        };
         let mut keys: Vec<PageKey> = pages.iter().map(|(key, _)| *key).collect();
         keys.sort_unstable_by_key(|key| (key.level, key.volume, key.index));
         Frozen { keys, pages: pages.into_iter().collect(), trees, birth: sequence }

@@ -7,6 +7,13 @@ use super::*;
 use crate::pba::Location;
 use crate::{Budgets, OpenOptions, PoolIdentity, PoolSettings};
 
+impl Reclaim {
+    /// Whether pages of what snapshots pin are being given back.
+    pub fn is_punching(&self) -> bool {
+        matches!(self.work, Some(Work::Punch(Some(_))))
+    }
+}
+
 #[test]
 fn a_target_is_a_ratio_within_reason() {
     let target = SpaceTarget::new(1.5).unwrap();

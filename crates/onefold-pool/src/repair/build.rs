@@ -89,7 +89,7 @@ fn count(inner: &Inner, frozen: &Frozen) -> Result<BTreeMap<ContainerId, u64>, P
             *references.entry(pba.container).or_default() += 1;
         });
         if let Some(finding) = problems.findings.first() {
-            return Err(PoolError::corrupt("map that was just mended", 0, &finding.problem));
+            return Err(PoolError::corrupt_whole("map that was just mended", &finding.problem));
         }
         if volume.is_dropped_in_steps() && volume.deleting.load(Ordering::Relaxed) {
             continue;
@@ -110,12 +110,12 @@ fn new_table(
     for (&id, &count) in references {
         let Some(held) = kept.get(&id) else {
             let problem = format!("{count} map entries refer to it, and it is not there");
-            return Err(PoolError::corrupt(id.to_string(), 0, problem));
+            return Err(PoolError::corrupt_whole(id.to_string(), problem));
         };
         table.open(id);
         if !table.reference(id, count) {
             let problem = format!("{count} references are more than can be");
-            return Err(PoolError::corrupt(id.to_string(), 0, problem));
+            return Err(PoolError::corrupt_whole(id.to_string(), problem));
         }
         table.seal(id, held.len_bytes as usize, held.chunks as usize);
         table.set_punched(id, held.punched);

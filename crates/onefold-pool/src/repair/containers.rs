@@ -78,12 +78,12 @@ pub fn examine(
 ) -> Result<Option<Examined>, PoolError> {
     let Some((bytes, whole)) = read(inner, id)? else { return Ok(None) };
     let header = container::check_header(&bytes, id, &inner.identity.uuid);
-    if header.is_err() && is_foreign(inner, id, &bytes) {
+    if header.is_err() && is_foreign(id, &bytes) {
         return Ok(None);
     }
-    let punched = former.is_some_and(|info| info.punched > 0);
+    let punched = former.is_some_and(|info| info.is_punched());
     let sealed_as_known =
-        former.is_none_or(|info| info.len_bytes == 0 || info.len_bytes as usize == bytes.len());
+        former.is_none_or(|info| !info.is_sealed() || info.len_bytes as usize == bytes.len());
     let directory = directories::of(&bytes, id).ok().filter(|_| whole && sealed_as_known);
     let mut rewrite = header.is_err() || directory.is_none();
     let mut judge = Judge::new(inner, id, &bytes);
@@ -137,12 +137,12 @@ fn read(inner: &Inner, id: ContainerId) -> Result<Option<(Vec<u8>, bool)>, PoolE
     Ok(Some((bytes, whole)))
 }
 
-/// Whether an intact header says that the container is another pool's.
-fn is_foreign(inner: &Inner, id: ContainerId, bytes: &[u8]) -> bool {
+/// Whether a header that is none of this pool's is intact, and another's.
+fn is_foreign(id: ContainerId, bytes: &[u8]) -> bool {
     let Some(uuid) = bytes.get(12..28).and_then(|uuid| <[u8; 16]>::try_from(uuid).ok()) else {
         return false;
     };
-    uuid != inner.identity.uuid && container::check_header(bytes, id, &uuid).is_ok()
+    container::check_header(bytes, id, &uuid).is_ok()
 }
 
 /// Entries of a directory that are good by themselves, by the place of their records. They end

@@ -168,7 +168,7 @@ fn uuid(store: &dyn ContainerStore, ids: &[ContainerId]) -> Result<[u8; 16], Poo
     most.map(|(uuid, _)| uuid).ok_or_else(|| {
         let problem = "neither checkpoint can be read, and no container is left that says to which \
                        pool it belongs: there is nothing to repair from";
-        PoolError::corrupt("super.0 and super.1", 0, problem)
+        PoolError::corrupt_whole("super.0 and super.1", problem)
     })
 }
 
@@ -205,7 +205,7 @@ fn learn(
     }
     let Some(((chunk_bytes, kind), _)) = votes.into_iter().max_by_key(|(_, votes)| *votes) else {
         let problem = "neither checkpoint can be read, and no record of the containers can be";
-        return Err(PoolError::corrupt("super.0 and super.1", 0, problem));
+        return Err(PoolError::corrupt_whole("super.0 and super.1", problem));
     };
     let compression = match (lz4, zstd) {
         (_, true) => Compression::Zstd(3),
@@ -230,7 +230,7 @@ fn kind_of(chunk: &[u8], entry: &DirectoryEntry, key: [u8; 32]) -> FingerprintKi
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::Lba;
+    use onefold_block::{BlockDevice as _, Lba};
     use onefold_content::Fingerprint;
 
     use super::*;
@@ -289,6 +289,39 @@ mod tests {
         store.append(id, 0, &bytes).unwrap();
         assert_eq!(owners_of(&store, id), [0, 1, 3, 4].map(entry));
         assert_eq!(owners_of(&store, ContainerId::new(4)), []);
+    }
+
+    #[test]
+    fn what_is_stored_says_how_and_for_whom_it_was() {
+        let fresh = PoolIdentity { uuid: [7; 16], key: [8; 32] };
+        // Nothing says at which level, nor whether there was any where nothing was compressed.
+        for (bits, fingerprint, compression, learnt) in [
+            (12, FingerprintKind::Crc32, Compression::Zstd(1), Compression::Zstd(3)),
+            (13, FingerprintKind::Sha256, Compression::Lz4, Compression::Lz4),
+            (16, FingerprintKind::Blake3, Compression::None, Compression::default()),
+        ] {
+            let folder = onefold_block::SimFolder::new();
+            let chunk_size = ChunkSize::new(ByteSize(1 << bits)).unwrap();
+            let container_bytes = 256 << 10;
+            let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
+            let pool = crate::empty_pool::new(&folder, &settings);
+            drop(pool.create_volume("empty", ByteSize(1 << 20)).unwrap());
+            let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+            let text = b"what compresses well ".repeat(4096);
+            for block in 0..9 {
+                let at = block << bits;
+                volume.write_at(at, &text[block as usize..][..1 << bits], false).unwrap();
+            }
+            let inner = &pool.inner;
+            inner.close().unwrap();
+            let found = superblock(&inner.files, &*inner.plain, fresh).unwrap();
+            assert_eq!(found.settings, PoolSettings { compression: learnt, ..settings });
+            assert_eq!((found.identity.uuid, found.identity.key), ([1; 16], [8; 32]));
+            let counted = (found.sequence, found.next_container, found.next_volume, found.unseen);
+            assert_eq!(counted, (5, 1, 3, 0));
+            let volumes = found.volumes.iter().map(|volume| (&*volume.name, volume.size_bytes));
+            assert_eq!(volumes.collect::<Vec<_>>(), [("recovered-2", 9 << bits)]);
+        }
     }
 
     #[test]

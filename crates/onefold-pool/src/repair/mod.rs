@@ -594,7 +594,7 @@ impl Replace {
                 });
                 let Some(examined) = same else {
                     let problem = "less of it can be read than before: repair again";
-                    return Err(PoolError::corrupt(id.to_string(), 0, problem));
+                    return Err(PoolError::corrupt_whole(id.to_string(), problem));
                 };
                 let bytes = examined.sealed(*id, &self.inner.identity.uuid, held.epoch);
                 let name = onefold_block::folder_store::file_name(*id);

@@ -243,7 +243,7 @@ pub fn survey(folder: &dyn Folder, uuid: &[u8; 16], sequence: u64) -> Result<Sur
                 found.entry(run).or_default().push((header, list));
             }
             Ok(_) => {
-                problems.push(PoolError::corrupt(&name, 0, "its name is another segment's"));
+                problems.push(PoolError::corrupt_whole(&name, "its name is another segment's"));
                 useless.push(name);
             }
             Err(error) if error.is_other_format() => return Err(error),
@@ -266,7 +266,7 @@ pub fn survey(folder: &dyn Folder, uuid: &[u8; 16], sequence: u64) -> Result<Sur
         if !in_order || !known {
             if known {
                 let name = file_name(number, 0);
-                problems.push(PoolError::corrupt(name, 0, "a segment of its run is missing"));
+                problems.push(PoolError::corrupt_whole(name, "a segment of its run is missing"));
             }
             useless.extend(names());
             continue;

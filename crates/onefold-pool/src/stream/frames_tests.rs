@@ -7,7 +7,9 @@ use std::io::{self, Read, Write};
 use onefold_block::{ByteSize, ChunkSize, MemDevice, SplitMix64};
 use onefold_content::{Codec, Fingerprint, FingerprintKind, Fingerprinter};
 
-use super::frame::{BODY_BYTES_MAX, Body, Frame, HEAD_BYTES, Header, Item, Kind, Names};
+use super::frame::{
+    BODY_BYTES_MAX, Body, CHECK_BYTES, Frame, HEAD_BYTES, Header, Item, Kind, Names, check,
+};
 use super::{Answering, Asker, Mark, Naming, Receiver, StreamReader};
 
 const CHUNK: u64 = 4096;
@@ -323,6 +325,24 @@ fn a_frame_fits_if_each_of_its_fields_and_items_does() {
         let mut body = Body::default();
         body.push(Item::Block(Codec::Raw, &long[..len]));
         assert_eq!(frame(Kind::Data, 0..1, body.finish()).fits(&of_ten), fits, "{len} bytes");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_no_frame_in_spite_of_its_checksum() {
+    let good = bytes(&frame(Kind::Data, 2..4, body(&[Says::Hole(2)])));
+    let decoded = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        let end = bytes.len() - CHECK_BYTES;
+        let sum = check(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum);
+        Frame::decode(&bytes)
+    };
+    assert!(decoded(0, good[0]).is_ok());
+    // Its length, its kind, what must be zero, and a beginning past its end.
+    for (at, byte) in [(0, good[0] - 1), (4, 99), (5, 1), (6, 1), (7, 1), (30, 1)] {
+        assert_eq!(decoded(at, byte).unwrap_err(), "a field makes no sense", "byte {at}");
     }
 }
 

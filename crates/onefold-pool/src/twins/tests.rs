@@ -102,7 +102,7 @@ fn what_is_gone_or_damaged_is_passed_over_and_no_other_failure_is() {
     let (_sim, pool, pairs) = pool(FingerprintKind::Blake3, 100);
     let there = pairs[0].container();
     let full = || PoolError::NoSpace("a test".to_owned());
-    let damaged = || PoolError::corrupt("a test", 0, "damaged");
+    let damaged = || PoolError::corrupt_whole("a test", "damaged");
     assert_eq!(pool.inner.passed_over(there, damaged()).unwrap(), 0);
     assert_eq!(pool.inner.passed_over(ContainerId::new(77), full()).unwrap(), 0);
     assert!(pool.inner.passed_over(there, full()).unwrap_err().is_no_space());

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use onefold_block::{
-    BlockDevice, ByteSize, ContainerId, ContainerStore, CrashMode, FaultKind, Folder, OpKind,
-    SimFolder, StoreError, StoreLayer, ZeroOptions,
+    BlockDevice, ByteSize, ChunkSize, ContainerId, ContainerStore, CrashMode, FaultKind, Folder,
+    OpKind, SimFolder, StoreError, StoreLayer, ZeroOptions,
 };
 use onefold_content::{Compression, FingerprintKind, Fingerprinter};
 use onefold_pool::{
-    Pool, PoolIdentity, PoolSettings, RescuePoint, Scrubber, SpaceTarget, Surroundings,
-    Thoroughness, Volume, WrapStore,
+    Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, RescuePoint, Scrubber, SpaceTarget,
+    Surroundings, Thoroughness, Volume, WrapStore,
 };
 
 use crate::support::{IDENTITY, assert_golden, content, options, read_only, small};
@@ -365,7 +365,10 @@ fn damage() -> String {
             }
         }
         match Pool::open(&story.folder, &read_only()) {
-            Ok(pool) => story.read(&pool),
+            Ok(pool) => {
+                story.say(&pool.status().map_err(|error| error.to_string()));
+                story.read(&pool);
+            }
             Err(error) => story.say(&error.to_string()),
         }
         story.tell("it is rescued and read");
@@ -391,6 +394,7 @@ fn damage() -> String {
                     story.say(&written.map_err(|error| error.to_string()));
                 }
                 story.tell("and written to");
+                story.say(&pool.status().map_err(|error| error.to_string()));
                 let closed = pool.close().map_err(|error| error.to_string());
                 story.say(&closed);
                 story.tell("and closed");
@@ -432,11 +436,12 @@ fn trouble() -> String {
             story.folder.clear_faults();
             let again = volume.write_at(0, &content(99, CHUNK as usize), true);
             story.say(&again.map_err(|error| error.to_string()));
-            story.say(&pool.status().unwrap().failure);
+            story.say(&pool.status().unwrap());
             story.say(&pool.close().map_err(|error| error.to_string()));
             story.tell("it fails");
             let pool = story.open();
             story.read(&pool);
+            story.say(&pool.status().unwrap());
             pool.close().unwrap();
             story.tell("it is opened again");
             story.check();
@@ -475,11 +480,12 @@ fn checkpoints_that_fail() -> String {
             let written = volume.write_at(5 * CHUNK, &content(7, CHUNK as usize), true);
             story.say(&written.map_err(|error| error.to_string()));
             story.say(&pool.checkpoint().map_err(|error| error.to_string()));
-            story.say(&pool.status().unwrap().activity);
+            story.say(&pool.status().unwrap());
             story.tell("and again");
             drop(pool);
             let pool = story.open();
             story.read(&pool);
+            story.say(&pool.status().unwrap());
             pool.close().unwrap();
             story.check();
             told += &story.end();
@@ -527,6 +533,77 @@ fn a_full_disk() -> String {
     story.end()
 }
 
+/// Maps that do not fit into memory, larger blocks, and fingerprints that prove nothing.
+fn little_memory() -> String {
+    const BLOCK: u64 = 2 * CHUNK;
+    /// What one leaf of the map is about.
+    const LEAF: u64 = 512 * BLOCK;
+    let mut story = Story::new("little memory");
+    let chunk_size = ChunkSize::new(ByteSize(BLOCK)).unwrap();
+    let settings = PoolSettings { fingerprint: FingerprintKind::Crc32, chunk_size, ..small() };
+    Pool::create(&story.folder, &settings, IDENTITY).unwrap();
+    let budgets = Budgets { map_bytes: 1 << 20, cache_bytes: 100 << 10, ..options().budgets };
+    let open =
+        |story: &Story| Pool::open(&story.folder, &OpenOptions { budgets, ..options() }).unwrap();
+    let write = |volume: &Volume, leaves: std::ops::Range<u64>, seed: u64| {
+        for leaf in leaves {
+            // Every third one is the same.
+            let seed = if leaf % 3 == 0 { 1 } else { seed + leaf };
+            let at = leaf * LEAF + leaf % 512 * BLOCK;
+            volume.write_at(at, &content(seed, BLOCK as usize), false).unwrap();
+        }
+    };
+    let read = |volume: &Volume, leaves: std::ops::Range<u64>| {
+        let mut all = Vec::new();
+        for leaf in leaves {
+            let mut bytes = vec![0; 3 * BLOCK as usize + 1];
+            let at = leaf * LEAF + (leaf % 512).saturating_sub(1) * BLOCK;
+            volume.read_at(at + 7, &mut bytes).unwrap();
+            all.extend(hash(&bytes).into_bytes());
+        }
+        hash(&all)
+    };
+    let pool = open(&story);
+    let volume = pool.create_volume_at("main", ByteSize(400 * LEAF), 1).unwrap();
+    write(&volume, 0..300, 1000);
+    story.say(&pool.status().unwrap());
+    story.say(&read(&volume, 0..300));
+    story.say(&pool.status().unwrap());
+    pool.checkpoint().unwrap();
+    pool.snapshot("main@one", 5, false).unwrap();
+    write(&volume, 100..140, 5000);
+    volume.trim(20 * LEAF + 300, 30 * LEAF, false).unwrap();
+    let zero = ZeroOptions { no_hole: true, ..ZeroOptions::default() };
+    volume.write_zeroes(60 * LEAF - 300, 5 * LEAF, zero).unwrap();
+    story.say(&pool.alone(None).unwrap());
+    story.say(&volume.block_status(0, 100 * LEAF).unwrap());
+    story.say(&pool.status().unwrap());
+    pool.resize_volume("main", ByteSize(200 * LEAF + 5), true).unwrap();
+    pool.resize_volume("main", ByteSize(250 * LEAF), true).unwrap();
+    story.say(&read(&volume, 0..220));
+    story.say(&pool.alone(None).unwrap());
+    pool.delete_snapshot("main@one").unwrap();
+    story.win_space(&pool);
+    story.say(&pool.status().unwrap());
+    drop(volume);
+    pool.close().unwrap();
+    let pool = open(&story);
+    let volume = pool.volume("main").unwrap();
+    story.say(&read(&volume, 0..220));
+    write(&volume, 220..240, 1000);
+    story.deduplicate(&pool, Thoroughness::Whole);
+    story.say(&pool.status().unwrap());
+    drop((volume, pool));
+    story.operations = story.folder.op_log().lines().count();
+    let pool = open(&story);
+    story.tell("it is opened after a kill");
+    story.say(&read(&pool.volume("main").unwrap(), 0..250));
+    story.say(&pool.status().unwrap());
+    pool.close().unwrap();
+    story.check();
+    story.end()
+}
+
 /// Two pools become one by streams: of a snapshot, and of what changed since.
 fn streams() -> String {
     let (folder, pool) = crate::support::new_pool(&small());
@@ -561,6 +638,11 @@ fn a_life_is_what_it_was() {
 #[test]
 fn what_is_moved_found_and_sent_is_what_it_was() {
     assert_golden("moved.txt", &[moved_and_found(), a_full_disk(), streams()].join("\n"));
+}
+
+#[test]
+fn what_little_memory_holds_is_what_it_was() {
+    assert_golden("little_memory.txt", &little_memory());
 }
 
 #[test]

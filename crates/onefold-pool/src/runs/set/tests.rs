@@ -57,6 +57,16 @@ fn what_was_merged_and_merges_that_cannot_be_gone_on_with_go() {
 }
 
 #[test]
+fn a_merge_that_can_be_gone_on_with_is_found_behind_others() {
+    let folder = folder();
+    segment(&folder, 1, &[], WHOLE, &[5]);
+    segment(&folder, 2, &[], 100, &[5]);
+    segment(&folder, 3, &[1, 9], 100, &[5]);
+    segment(&folder, 4, &[1], 100, &[5]);
+    assert_eq!(survey(&*folder, &UUID, 3).unwrap().unfinished.unwrap().number, 4);
+}
+
+#[test]
 fn files_that_are_damaged_or_misnamed_go_and_are_told_of() {
     let folder = folder();
     segment(&folder, 1, &[], WHOLE, &[5]);
