@@ -201,6 +201,21 @@ mod tests {
     }
 
     #[test]
+    fn no_more_leaves_are_read_at_once_than_may_be() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let (leaf, leaves) = (ENTRIES_PER_PAGE as u64 * 4096, CHANGED_LEAVES_MAX as u64);
+        let size = ByteSize((leaves + 2) * leaf);
+        let [one, two] = ["one", "two"].map(|name| pool.create_volume(name, size).unwrap());
+        for number in 0..leaves + 2 {
+            one.write_at(number * leaf, &[7; 4096], false).unwrap();
+        }
+        let told = one.changes_since(&two, 0, size.bytes()).unwrap();
+        let bytes: u64 = told.iter().map(|extent| extent.len_bytes).sum();
+        assert_eq!((told.len() as u64, bytes), (2 * leaves, leaves * leaf));
+    }
+
+    #[test]
     fn what_reads_as_zeroes_is_alike_and_what_is_lost_is_like_nothing() {
         let stored = |container| {
             let (container, location) = (ContainerId::new(container), Location::new(8, 1));

@@ -214,6 +214,11 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found.len(), expected);
+        // One that a deletion left pages to is looked at once more.
+        let number = pool.volume("b").unwrap().state.number;
+        pool.inner.handed.lock().unwrap().insert(number);
+        while pool.inner.live_turn(&mut pass).unwrap().0 != Turn::Whole {}
+        assert_eq!((pass.found(id).len(), pass.looked_again), (expected + 1, 1));
     }
 
     #[test]

@@ -157,10 +157,10 @@ pub(crate) fn check_map_header(
     let mut found = vec![0; PAGE_BYTES];
     media.read(0, &mut found)?;
     let mut reader = bytes::Reader::new(&found);
-    let (magic, version) = (reader.array::<8>(), reader.u32().unwrap_or(0));
+    let (magic, version) = (reader.array::<8>(), reader.u32());
     let (_, check) = (reader.array::<16>(), reader.u32());
     let intact = magic.as_ref() == Some(MAP_MAGIC) && check == Some(crc32fast::hash(&found[..28]));
-    if intact {
+    if let Some(version) = version.filter(|_| intact) {
         check_version(MAP_FILE, version)?;
     }
     if found != map_header(identity) {

@@ -48,6 +48,10 @@ const DEAD_SHARE_MIN: u64 = 32;
 const DEBT_BYTES: u64 = 256 << 10;
 /// Writers begin to help when so much of what may be dead is, in per cent.
 const HELP_PERCENT: u32 = 85;
+/// Bytes of work for each byte that a writer who helps writes,
+const HELP_SHARE: u64 = 4;
+/// and one who must do most of it.
+const MOST_SHARE: u64 = 16;
 
 /// How much may be stored for what is alive: stored bytes over live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,10 +238,10 @@ impl Inner {
         let slack = slack + self.pinned_dead.load(Ordering::Relaxed);
         let share = match totals.stored_bytes.saturating_sub(slack) {
             stored if stored <= from => return Ok(()),
-            stored if stored <= allowed => 4,
-            _ => 16,
+            stored if stored <= allowed => HELP_SHARE,
+            _ => MOST_SHARE,
         };
-        let mut reclaim = if share > 4 {
+        let mut reclaim = if share > HELP_SHARE {
             self.lock_reclaim()
         } else {
             // Somebody is at it, and there is time.

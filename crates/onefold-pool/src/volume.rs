@@ -240,6 +240,19 @@ mod tests {
     use crate::PoolSettings;
 
     #[test]
+    fn what_lies_past_the_end_is_refused_in_the_same_words_however_far_it_is() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        for offset in [1 << 20, (1 << 20) - 1, 1 << 62, u64::MAX - 4095, u64::MAX] {
+            let expected = check_range(offset, 4096, 1 << 20).unwrap_err().to_string();
+            let read = volume.read_at(offset, &mut [0; 4096]);
+            assert_eq!(read.unwrap_err().to_string(), expected);
+            let written = volume.write_at(offset, &[1; 4096], false);
+            assert_eq!(written.unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
     fn what_there_is_of_one_byte_is_one_byte_and_of_none_nothing() {
         let folder = SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &PoolSettings::default());

@@ -94,7 +94,8 @@ impl Map {
             at += if run > 0 {
                 run
             } else {
-                let run = (PageKey::leaf(volume, at).end_block() - at).min(end - at);
+                let in_leaf = PageKey::leaf(volume, at).end_block() - at;
+                let run = in_leaf.min(end - at);
                 self.set_over_damage(volume, lba, &vec![entry; run as usize], on_old)?;
                 run
             };

@@ -63,6 +63,10 @@ pub struct Root {
 
 /// No checkpoint: of a volume without snapshots, nothing is shared.
 pub const NO_SNAPSHOT: u64 = 0;
+/// Memory that a page takes, with what is known of it beside.
+const FRAME_BYTES: usize = PAGE_BYTES + 64;
+/// So many pages are held at least, whatever the budget.
+const PAGES_MIN: usize = 64;
 
 /// What the map uses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +104,7 @@ impl Map {
     /// A map in `media` as checkpoint `sequence` left it, whose pages take at most so many bytes of
     /// memory.
     pub fn new(media: Arc<dyn Media>, budget_bytes: u64, sequence: u64) -> Self {
-        let pages_max = (budget_bytes as usize / (PAGE_BYTES + 64)).max(64);
+        let pages_max = (budget_bytes as usize / FRAME_BYTES).max(PAGES_MIN);
         let state =
             State { cache: PageCache::new(pages_max), slots: Slots::new(), trees: HashMap::new() };
         let (newest, pages_read) = (AtomicU64::new(sequence), AtomicU64::new(0));
