@@ -245,14 +245,14 @@ fn check_container(
     if let Err(error) = container::check_header(&bytes, id, &inner.identity.uuid) {
         report.found(error.to_string());
     }
-    let entries = if !info.is_sealed() {
-        inner.walk(id, &bytes)
-    } else {
+    let entries = if info.is_sealed() {
         if bytes.len() != info.len_bytes as usize {
             let (found, expected) = (bytes.len(), info.len_bytes);
             report.found(format!("{id} has {found} bytes, but {expected} were expected"));
         }
         directories::load(&*inner.plain, id, bytes.len() as u64)
+    } else {
+        inner.walk(id, &bytes)
     };
     let gone = info.is_punched();
     match entries {

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use onefold_block::{ContainerId, Lba};
 
 use crate::container::directories;
+use crate::container::table::ContainerInfo;
 use crate::engine::Inner;
 use crate::error::PoolError;
 use crate::format::container::{DirectoryEntry, Owner};
@@ -182,7 +183,7 @@ impl Inner {
     ) -> Result<u64, PoolError> {
         let id = references[0].pba.container;
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.is_sealed()) else { return Ok(1) };
+        let Some(info) = info.filter(ContainerInfo::is_sealed) else { return Ok(1) };
         let entries = match directories::load(&*self.plain, id, info.len_bytes.into()) {
             Ok(entries) => entries,
             // Gone meanwhile, or damaged: it stays where it is, to be named when it is read.

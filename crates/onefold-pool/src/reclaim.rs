@@ -539,7 +539,7 @@ impl Inner {
         reader: &'a mut Reader,
     ) -> Result<Option<(Victim<'a>, u64)>, PoolError> {
         let info = self.engine().table.get(id).copied();
-        let Some(info) = info.filter(|info| info.is_referenced()) else { return Ok(None) };
+        let Some(info) = info.filter(ContainerInfo::is_referenced) else { return Ok(None) };
         let lens = (info.len_bytes, self.settings.container_bytes);
         match reader.read(&*self.plain, id, lens) {
             Ok(victim) => Ok(Some((victim, info.len_bytes.into()))),

@@ -11,7 +11,7 @@ use onefold_content::Fingerprint;
 
 use crate::container::directories::{self, Known, Looked};
 use crate::container::misses::{Miss, Worth};
-use crate::container::table::ContainerTable;
+use crate::container::table::{ContainerInfo, ContainerTable};
 use crate::counters::count;
 use crate::engine::{Inner, Scratch};
 use crate::index::{Candidates, Place};
@@ -181,7 +181,7 @@ impl Inner {
             container.entry(place.ordinal()).as_ref().map(Known::of)
         } else {
             let info = self.engine().table.get(id).copied();
-            let Some(info) = info.filter(|info| info.is_sealed()) else { return Outcome::Stale };
+            let Some(info) = info.filter(ContainerInfo::is_sealed) else { return Outcome::Stale };
             let at = (place.ordinal(), Miss::new(id, place.ordinal(), wanted.lba));
             match self.directories.entry(&*self.plain, (id, &info), at, fingerprint) {
                 Ok(Looked { entry, whole }) => {

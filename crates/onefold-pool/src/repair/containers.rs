@@ -81,7 +81,7 @@ pub fn examine(
     if header.is_err() && is_foreign(id, &bytes) {
         return Ok(None);
     }
-    let punched = former.is_some_and(|info| info.is_punched());
+    let punched = former.is_some_and(ContainerInfo::is_punched);
     let sealed_as_known =
         former.is_none_or(|info| !info.is_sealed() || info.len_bytes as usize == bytes.len());
     let directory = directories::of(&bytes, id).ok().filter(|_| whole && sealed_as_known);
