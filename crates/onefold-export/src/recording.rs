@@ -185,6 +185,7 @@ mod tests {
     use onefold_block::{MemDevice, ZeroOptions};
 
     use super::*;
+    use crate::tests::logged;
 
     #[test]
     fn a_disk_that_does_not_keep_up_ends_the_recording_without_anybody_waiting() {
@@ -200,7 +201,13 @@ mod tests {
             writes += 1;
             assert!(writes < 10_000, "it never ends");
         }
-        assert_eq!(frames.try_iter().count(), FRAMES_MAX);
+        let frames = frames.try_iter().map(|message| match message {
+            Message::Frame(frame) => frame.len(),
+            Message::Stop => 0,
+        });
+        let lengths: Vec<usize> = frames.collect();
+        assert_eq!(lengths.len(), FRAMES_MAX);
+        assert!(lengths.iter().all(|bytes| *bytes >= 60 << 10), "only full ones: {lengths:?}");
         // Whoever goes on asking is answered, and nothing more is kept.
         let before = (recording.requests(), recording.take_begun());
         device.write_zeroes(0, 4096, ZeroOptions::default()).unwrap();
@@ -257,8 +264,10 @@ mod tests {
         assert_eq!(known, [true, true, false, false, false, false, false]);
         assert_eq!(read[0].identity, read[1].identity, "one content");
         // Once it has ended nothing comes any more, and the first reason stays.
-        recording.end("enough");
-        recording.end("again");
+        let said =
+            logged(|| ["enough", "again"].map(|why| recording.end(why)).into_iter().collect());
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("the recording of a test ends here: enough; serving"), "{said}");
         one.flush().unwrap();
         assert_eq!((recording.requests(), recording.ended()), (7, Some("enough")));
     }

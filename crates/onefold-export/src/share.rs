@@ -38,7 +38,7 @@ impl Share {
     pub fn new(sharing: Sharing, clock: Arc<dyn Clock>) -> Self {
         let limiter = Limiter::new(Arc::clone(&clock));
         limiter.set(rates_of_all(&sharing.limits));
-        Self { sharing: RwLock::new(sharing), changes: AtomicU64::new(0), limiter, clock }
+        Self { sharing: RwLock::new(sharing), changes: AtomicU64::default(), limiter, clock }
     }
 
     /// From the next request on it is shared like this.
@@ -204,8 +204,10 @@ impl BlockDevice for SharedDevice {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{OnceLock, Weak};
+
     use onefold_block::MemDevice;
-    use onefold_block::wrappers::ManualClock;
+    use onefold_block::wrappers::{ManualClock, StatsDevice};
 
     use super::*;
 
@@ -222,18 +224,25 @@ mod tests {
         (clock, share, device)
     }
 
+    /// Ask for what changes something, in each way; what all of them say.
     fn write(device: &SharedDevice) -> Result<(), BlockError> {
-        let mut results = Vec::new();
-        device.write_batch(&[WriteRequest { offset: 0, data: &[1], fua: false }], &mut results);
-        let batch = results.pop().unwrap();
+        let mut results = vec![Ok(())];
+        let request = WriteRequest { offset: 0, data: &[1], fua: false };
+        device.write_batch(&[request; 3], &mut results);
+        assert_eq!(results.len(), 3, "one for each request");
+        results.push(device.trim(0, 512, false));
+        results.push(device.write_zeroes(0, 512, ZeroOptions::default()));
         let one = device.write_at(0, &[1], false);
-        assert_eq!(batch.is_ok(), one.is_ok());
-        for other in
-            [device.trim(0, 512, false), device.write_zeroes(0, 512, ZeroOptions::default())]
-        {
-            assert_eq!(other.is_ok(), one.is_ok());
+        for other in results {
+            assert_eq!(format!("{other:?}"), format!("{one:?}"));
         }
         one
+    }
+
+    fn deny(share: &Share) {
+        let mut sharing = share.read();
+        sharing.deny(&WEB.parse().unwrap());
+        share.set(sharing);
     }
 
     #[test]
@@ -246,8 +255,7 @@ mod tests {
         share.set(sharing.clone());
         assert!(matches!(write(&device), Err(BlockError::ReadOnly)));
         device.read_at(0, &mut [0]).unwrap();
-        sharing.deny(&WEB.parse().unwrap());
-        share.set(sharing.clone());
+        deny(&share);
         assert!(matches!(device.read_at(0, &mut [0]), Err(BlockError::ShuttingDown)));
         assert!(write(&device).is_err() && device.flush().is_err());
         assert!(device.block_status(0, 512).is_err() && device.prefetch(0, 512).is_err());
@@ -258,13 +266,18 @@ mod tests {
 
     #[test]
     fn who_came_to_read_stays_a_reader_and_who_may_nothing_gets_nothing() {
-        let (_, share, device) = scene(true);
+        let (clock, share, device) = scene(true);
         let device = device.unwrap();
         assert!(device.is_read_only());
         let mut sharing = share.read();
         sharing.allow(WEB.parse().unwrap(), false);
+        sharing.limits.iops = Some(1);
         share.set(sharing);
         assert!(matches!(write(&device), Err(BlockError::ReadOnly)), "it was told so");
+        device.read_at(0, &mut [0]).unwrap();
+        deny(&share);
+        assert!(write(&device).is_err() && device.read_at(0, &mut [0]).is_err());
+        assert_eq!(clock.now_ns(), 0, "what is refused waits for nothing, and takes nothing");
         for client in [Client::Unknown, Client::Certified { name: "web2".to_owned() }] {
             let behind = Arc::new(MemDevice::new(512));
             assert!(SharedDevice::new(behind, Arc::clone(&share), &client).is_none());
@@ -299,5 +312,91 @@ mod tests {
         assert_eq!(took(&|| device.flush().unwrap()), 0, "what is durable waits for no limit");
         share.lift_limits();
         assert_eq!(took(&|| reads(1000, 1 << 20)(&device)), 0);
+    }
+
+    /// Each way to ask, with the requests and the bytes that it takes of the limits.
+    type Way = (fn(&SharedDevice) -> Result<(), BlockError>, u64, u64);
+    const WAYS: [Way; 8] = [
+        (|device| device.read_at(0, &mut [0; 512]), 1, 512),
+        (|device| device.write_at(0, &[1; 512], false), 1, 512),
+        (
+            |device| {
+                let request = WriteRequest { offset: 0, data: &[1; 512], fua: false };
+                let mut results = Vec::new();
+                device.write_batch(&[request; 2], &mut results);
+                results.into_iter().collect()
+            },
+            2,
+            1024,
+        ),
+        (|device| device.write_zeroes(0, 512, ZeroOptions::default()), 1, 0),
+        (|device| device.trim(0, 512, false), 1, 0),
+        (SharedDevice::flush, 0, 0),
+        (|device| device.block_status(0, 512).map(drop), 0, 0),
+        (|device| device.prefetch(0, 512), 0, 0),
+    ];
+
+    #[test]
+    fn each_request_takes_what_it_is_of_each_limit() {
+        let (each, none) = (Some(10), Limits::default());
+        let limits = [
+            (Limits { iops: each, ..none }, 1, 0),
+            (Limits { connection_iops: each, ..none }, 1, 0),
+            (Limits { bytes_per_second: each, ..none }, 0, 1),
+            (Limits { connection_bytes_per_second: each, ..none }, 0, 1),
+        ];
+        for (limits, operations, bytes) in limits {
+            for (number, (ask, of_operations, of_bytes)) in WAYS.into_iter().enumerate() {
+                let (clock, share, device) = scene(false);
+                let device = device.unwrap();
+                share.set(Sharing { limits, ..share.read() });
+                (0..11).for_each(|_| ask(&device).unwrap());
+                // Ten of them, less a burst of a quarter of a second.
+                let units = operations * of_operations + bytes * of_bytes;
+                let expected = (units * 1_000_000_000).saturating_sub(250_000_000);
+                assert_eq!(clock.now_ns(), expected, "way {number}, {limits:?}");
+            }
+        }
+    }
+
+    /// A clock at whose first wait a client is denied.
+    #[derive(Default)]
+    struct Denying {
+        time: ManualClock,
+        share: OnceLock<Weak<Share>>,
+    }
+
+    impl Clock for Denying {
+        fn now_ns(&self) -> u64 {
+            self.time.now_ns()
+        }
+
+        fn sleep_ns(&self, ns: u64) {
+            self.time.sleep_ns(ns);
+            deny(&self.share.get().unwrap().upgrade().unwrap());
+        }
+    }
+
+    #[test]
+    fn who_waited_while_its_right_was_taken_away_is_refused() {
+        for (ask, operations, _) in WAYS {
+            let clock = Arc::new(Denying::default());
+            let mut sharing = Sharing::default();
+            sharing.allow(WEB.parse().unwrap(), false);
+            sharing.limits.iops = Some(1);
+            let share = Arc::new(Share::new(sharing, Arc::clone(&clock) as Arc<dyn Clock>));
+            clock.share.set(Arc::downgrade(&share)).unwrap();
+            let client = Client::Certified { name: "web1".to_owned() };
+            let device = StatsDevice::new(MemDevice::new(1 << 20));
+            let device = Arc::new(device);
+            let shared = SharedDevice::new(Arc::clone(&device) as _, share, &client).unwrap();
+            ask(&shared).unwrap();
+            let before = device.snapshot();
+            let again = ask(&shared);
+            if operations > 0 {
+                assert!(matches!(again, Err(BlockError::ShuttingDown)), "{again:?}");
+                assert_eq!(device.snapshot(), before, "it comes no further");
+            }
+        }
     }
 }

@@ -236,6 +236,7 @@ mod tests {
     fn notes_come_back_and_what_is_not_known_is_not_guessed() {
         let mut sharing = Sharing::default();
         assert!(sharing.to_note().is_empty());
+        assert_eq!(Sharing::nobody().to_note(), br#"{"clients":[]}"#, "only what is set is kept");
         sharing.limits.iops = Some(5);
         sharing.allow("CN=a b,c".parse().unwrap(), true);
         let note = sharing.to_note();
@@ -249,6 +250,8 @@ mod tests {
         for wrong in ["", "web1", "CN=", "cn=web1", "CN=a\nb", &format!("CN={}", "x".repeat(257))] {
             assert!(wrong.parse::<ClientName>().is_err(), "{wrong}");
         }
+        let longest = format!("CN={}", "x".repeat(256));
+        assert_eq!(longest.parse::<ClientName>().unwrap().to_string(), longest);
     }
 
     #[test]

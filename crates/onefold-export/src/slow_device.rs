@@ -93,8 +93,6 @@ impl BlockDevice for SlowDevice {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use onefold_block::MemDevice;
@@ -103,19 +101,7 @@ mod tests {
     use onefold_nbd::SlowRequests;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Said(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Said {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::tests::logged;
 
     fn watched(device: Arc<dyn BlockDevice>, clock: Arc<ManualClock>) -> SlowDevice {
         let asked = SlowRequests { after: Duration::from_millis(100), clock };
@@ -126,30 +112,41 @@ mod tests {
     #[test]
     fn what_took_long_is_told_with_what_was_asked() {
         let clock = Arc::new(ManualClock::default());
-        let flush = VerbDelay { fixed_ns: 101_000_000, per_kib_ns: 0 };
-        let write = VerbDelay { fixed_ns: 60_000_000, per_kib_ns: 0 };
-        let spec = DelaySpec::default().with(Verb::Flush, flush).with(Verb::Write, write);
+        let slow = VerbDelay { fixed_ns: 101_099_999, per_kib_ns: 0 };
+        // 100 ms for 512 bytes, which is not longer, and 101 for twice as many.
+        let read = VerbDelay { fixed_ns: 98_900_001, per_kib_ns: 2_199_998 };
+        let verbs = Verb::ALL.into_iter();
+        let spec = verbs.fold(DelaySpec::default(), |spec, verb| spec.with(verb, slow));
+        let spec = spec.with(Verb::Read, read);
         let slow = DelayDevice::new(MemDevice::new(1 << 20), spec, Arc::clone(&clock) as _);
         let device = watched(Arc::new(slow), clock);
-        let said = Said::default();
-        let to = said.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || {
+        let said = logged(|| {
             let write = |offset| WriteRequest { offset, data: &[1; 512], fua: false };
+            let mut results = vec![Ok(())];
+            device.write_batch(&[], &mut results);
+            assert!(results.is_empty());
             device.read_at(0, &mut [0; 512]).unwrap();
-            device.write_at(0, &[1; 512], false).unwrap();
-            device.write_batch(&[write(4096), write(0)], &mut Vec::new());
+            device.read_at(512, &mut [0; 1024]).unwrap();
+            device.write_at(1024, &[1; 512], false).unwrap();
+            device.write_batch(&[write(4096), write(0)], &mut results);
+            device.write_zeroes(8192, 4096, ZeroOptions::default()).unwrap();
+            device.trim(0, 8192, false).unwrap();
             device.flush().unwrap();
+            device.prefetch(512, 3).unwrap();
         });
-        let said = String::from_utf8(said.0.lock().unwrap().clone()).unwrap();
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines.len(), 2, "{said}");
-        for (line, words) in lines.iter().zip([
-            ["\"write\"", "offset=4096", "1024", "120.0"],
-            ["\"flush\"", "vhost-user:vm", "vm1", "101.0"],
-        ]) {
-            assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        let expected = [
+            r#""read" offset=512 bytes=1024 requests=1 ms=101.0"#,
+            r#""write" offset=1024 bytes=512 requests=1 ms=101.0"#,
+            r#""write" offset=4096 bytes=1024 requests=2 ms=202.1"#,
+            r#""zero" offset=8192 bytes=4096 requests=1 ms=101.0"#,
+            r#""trim" offset=0 bytes=8192 requests=1 ms=101.0"#,
+            r#""flush" offset=0 bytes=0 requests=1 ms=101.0"#,
+            r#""cache" offset=512 bytes=3 requests=1 ms=101.0"#,
+        ];
+        assert_eq!(said.lines().count(), expected.len(), "{said}");
+        for (line, asked) in said.lines().zip(expected) {
+            let whole = format!(r#"peer="vhost-user:vm" export="vm1" verb={asked} queue_ms=0.0"#);
+            assert!(line.contains(&whole), "{line}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! What stands before a device asks it once for each call, as it is, and answers what it answers.
 //! Room: onefold-export.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use onefold_block::wrappers::{Clock, DeviceCounters, DeviceStats, ManualClock};
 use onefold_block::{BlockDevice, MemDevice, WriteRequest, ZeroOptions};
@@ -10,6 +11,30 @@ use onefold_nbd::{Client, SlowLog};
 use crate::{Careful, Limits, Share, SharedDevice, Sharing, SlowDevice, Tap, counted};
 
 const SIZE: u64 = 1 << 20;
+
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the log is told meanwhile.
+pub fn logged(operation: impl FnOnce()) -> String {
+    let said = Said::default();
+    let to = said.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+    tracing::subscriber::with_default(subscriber, operation);
+    let said = said.0.lock().unwrap();
+    String::from_utf8(said.clone()).unwrap()
+}
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::default())
@@ -54,7 +79,7 @@ fn before(device: &Arc<dyn BlockDevice>) -> Vec<(&'static str, Arc<dyn BlockDevi
     let (peer, export) = (String::new(), String::new());
     let slow = SlowDevice { device: inner(), log: Arc::new(SlowLog::new(None)), peer, export };
     vec![
-        ("careful", Arc::new(Careful(inner()))),
+        ("careful", Arc::new(Careful::new(inner()))),
         ("shared", Arc::new(shared)),
         ("slow", Arc::new(slow)),
         ("tap", Arc::new(Tap::new(inner()))),

@@ -68,7 +68,7 @@ impl Exports for Guard {
 
     fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
         let device = self.table.open(&self.admitted(name, client)?, client)?;
-        Some(Arc::new(Careful(device)))
+        Some(Arc::new(Careful::new(device)))
     }
 
     fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
