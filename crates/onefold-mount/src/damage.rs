@@ -48,3 +48,26 @@ impl Damage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn damage_is_named_once_and_a_thousand_times_at_most() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&said);
+        let damage = Damage::new(move |what| to.lock().unwrap().push(what.to_owned()));
+        assert!(!damage.was_met());
+        for number in (0..NAMED_MAX + 2).chain(0..NAMED_MAX + 2) {
+            damage.say(number.to_string());
+            assert!(damage.was_met());
+        }
+        let said = said.lock().unwrap();
+        let numbers = (0..NAMED_MAX).map(|number| number.to_string());
+        let end = "what else is damaged is not named any more".to_owned();
+        assert_eq!(*said, numbers.chain([end]).collect::<Vec<_>>());
+    }
+}

@@ -16,6 +16,26 @@ use crate::door::Door;
 /// Threads that answer: readers beside each other, and decompressing beside copying.
 const THREADS: usize = 2;
 
+/// How it is mounted, for the user alone or for others too.
+fn config(allow_other: bool) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::RO,
+        // Archives of others are looked at as well: their programs get nobody's rights, and
+        // their devices lead nowhere.
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::FSName("onefold".to_owned()),
+        MountOption::Subtype("onefold".to_owned()),
+    ];
+    if allow_other {
+        config.acl = SessionACL::All;
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
+    config.n_threads = Some(THREADS);
+    config
+}
+
 /// A file system that is mounted. Dropping it leaves it mounted until the process ends.
 pub struct Mounted {
     unmounter: SessionUnmounter,
@@ -37,22 +57,7 @@ impl Mounted {
     ) -> io::Result<Self> {
         let (browser, (ahead, runs)) = (Arc::new(browser), Ahead::new());
         let door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
-        let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::RO,
-            // Archives of others are looked at as well: their programs get nobody's rights, and
-            // their devices lead nowhere.
-            MountOption::NoSuid,
-            MountOption::NoDev,
-            MountOption::FSName("onefold".to_owned()),
-            MountOption::Subtype("onefold".to_owned()),
-        ];
-        if allow_other {
-            config.acl = SessionACL::All;
-            config.mount_options.push(MountOption::DefaultPermissions);
-        }
-        config.n_threads = Some(THREADS);
-        let mut session = Session::new(door, dir, &config)?;
+        let mut session = Session::new(door, dir, &config(allow_other))?;
         let unmounter = session.unmount_callable();
         let kernel = session.notifier();
         // It ends with the mount, when nobody tells it any more of what was read.
@@ -79,5 +84,22 @@ impl Mounted {
     /// It is in use, or cannot be unmounted.
     pub fn unmount(&mut self) -> io::Result<()> {
         self.unmounter.unmount()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_or_gets_rights_and_others_are_asked_for_theirs() {
+        let always = [MountOption::RO, MountOption::NoSuid, MountOption::NoDev];
+        let checked = MountOption::DefaultPermissions;
+        for (allow_other, acl) in [(false, SessionACL::Owner), (true, SessionACL::All)] {
+            let config = config(allow_other);
+            assert!(always.iter().all(|option| config.mount_options.contains(option)));
+            assert_eq!(config.mount_options.contains(&checked), allow_other);
+            assert_eq!((config.acl, config.n_threads), (acl, Some(THREADS)));
+        }
     }
 }

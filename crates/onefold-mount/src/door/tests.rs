@@ -1,0 +1,379 @@
+//! A kernel of a few lines asks an archive all that a real one asks, over a socket; what it is told
+//! is held word for word by `told.txt`, which `ONEFOLD_UPDATE=1` writes anew.
+//! Room: onefold-mount.
+
+use std::fmt::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+
+use fuser::{Config, Session, SessionACL};
+use onefold_archive::{
+    AddOptions, Archive, ArchiveIdentity, ArchiveSettings, BrowseMemory, Entry, LockKind, Recipe,
+    Stamp,
+};
+use onefold_block::kept_text::assert_text;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::*;
+use crate::ahead::{Keeper, Runs, hand_over};
+
+#[test]
+fn times_before_1970_and_device_numbers_are_as_the_kernel_has_them() {
+    let before = time(-2, 500_000_000);
+    assert_eq!(UNIX_EPOCH.duration_since(before).unwrap(), Duration::from_millis(1500));
+    assert_eq!(time(3, 7).duration_since(UNIX_EPOCH).unwrap(), Duration::new(3, 7));
+    assert_eq!(time(i64::MAX, u32::MAX), UNIX_EPOCH, "no such moment");
+    assert_eq!(device(rustix::fs::makedev(8, 1)), 0x801);
+    assert_eq!(device(rustix::fs::makedev(259, 300)), 0x0011_032c);
+}
+
+/// Questions, by their numbers in the protocol.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    LookUp = 1,
+    GetAttributes = 3,
+    ReadLink = 5,
+    Open = 14,
+    Read = 15,
+    StatFs = 17,
+    GetXattr = 22,
+    ListXattr = 23,
+    Init = 26,
+    OpenDir = 27,
+    ReadDir = 28,
+    Destroy = 38,
+    ReadDirPlus = 44,
+}
+
+const MADE: &[InitFlags] = &[InitFlags::FUSE_NO_OPEN_SUPPORT, InitFlags::FUSE_NO_OPENDIR_SUPPORT];
+/// What makes it quick.
+const QUICK: InitFlags = InitFlags::FUSE_DO_READDIRPLUS
+    .union(InitFlags::FUSE_PARALLEL_DIROPS)
+    .union(InitFlags::FUSE_ASYNC_READ)
+    .union(InitFlags::FUSE_CACHE_SYMLINKS);
+const ROOT: u64 = 1;
+
+/// The kernel, and the session that answers it.
+struct Kernel {
+    socket: OwnedFd,
+    session: Option<JoinHandle<()>>,
+    runs: Runs,
+    browser: Arc<Browser>,
+}
+
+/// What is answered to a greeting, or the error.
+type Greeting = Result<Vec<u8>, i32>;
+
+fn words<const N: usize>(words: [u32; N]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+impl Kernel {
+    /// One that can do this, and the answer to its greeting.
+    fn mount(browser: Browser, damage: &Arc<Damage>, can: &[InitFlags]) -> (Self, Greeting) {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (socket, other) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
+        let (ahead, runs) = Ahead::new();
+        let browser = Arc::new(browser);
+        let mut door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
+        (door.uid, door.gid) = (1001, 1002);
+        let mut kernel = Self { socket, session: None, runs, browser };
+        let can = can.iter().fold(QUICK, |all, &flag| all | flag);
+        let greeting = words([7, 40, 16 << 20, can.bits() as u32, 0]);
+        kernel.send(Question::Init, 0, &[&greeting[..], &[0; 44]].concat());
+        let session = Session::from_fd(door, other, SessionACL::All, Config::default());
+        if let Ok(session) = session {
+            kernel.session = Some(std::thread::spawn(|| session.run().unwrap()));
+        }
+        let answer = kernel.receive();
+        (kernel, answer)
+    }
+
+    fn send(&self, question: Question, node: u64, body: &[u8]) {
+        let mut bytes = words([40 + body.len() as u32, question as u32, 77, 0]);
+        bytes.extend(node.to_le_bytes());
+        bytes.extend(words([1, 2, 3, 0]));
+        bytes.extend(body);
+        rustix::io::write(&self.socket, &bytes).unwrap();
+    }
+
+    fn receive(&self) -> Result<Vec<u8>, i32> {
+        let mut bytes = vec![0; 1 << 18];
+        let len = rustix::io::read(&self.socket, &mut bytes).unwrap();
+        bytes.truncate(len);
+        let word = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!((word(0), word(8)), (len as i32, 77));
+        if word(4) == 0 { Ok(bytes.split_off(16)) } else { Err(-word(4)) }
+    }
+
+    fn ask(&self, question: Question, node: u64, body: &[u8]) -> Result<Vec<u8>, i32> {
+        self.send(question, node, body);
+        self.receive()
+    }
+
+    fn look_up(&self, folder: u64, name: &str) -> Result<u64, i32> {
+        let name = [name.as_bytes(), &[0]].concat();
+        self.ask(Question::LookUp, folder, &name).map(|answer| long(&answer, 0))
+    }
+
+    fn read(&self, question: Question, node: u64, from: u64, size: u32) -> Result<Vec<u8>, i32> {
+        let mut body = [0_u64.to_le_bytes(), from.to_le_bytes()].concat();
+        body.extend(words([size, 0, 0, 0, 0, 0]));
+        self.ask(question, node, &body)
+    }
+
+    /// Say goodbye; what was handed over ahead of who read, by number.
+    fn leave(mut self) -> Vec<u64> {
+        self.ask(Question::Destroy, 0, &[]).unwrap();
+        self.session.take().unwrap().join().unwrap();
+        let kept = Kept::default();
+        hand_over(&self.runs, &self.browser, &kept);
+        kept.0.into_inner().unwrap()
+    }
+}
+
+#[derive(Default)]
+struct Kept(Mutex<Vec<u64>>);
+
+impl Keeper for Kept {
+    fn keep(&self, number: u64, _: &[u8]) -> std::io::Result<()> {
+        self.0.lock().unwrap().push(number);
+        Ok(())
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The attributes that stand in these bytes.
+fn attributes(bytes: &[u8]) -> String {
+    let [number, size, blocks, access, change, status] =
+        [0, 8, 16, 24, 32, 40].map(|at| long(bytes, at));
+    let parts = [48, 52, 56].map(|at| word(bytes, at));
+    let [mode, links, user, group, device, block] =
+        [60, 64, 68, 72, 76, 80].map(|at| word(bytes, at));
+    let times = [access, change, status].map(|seconds| seconds as i64);
+    format!(
+        "{number:#x}: mode {mode:o}, {size} bytes in {blocks}, {links} links, {user}:{group}, \
+         times {times:?} {parts:?}, device {device:#x}, blocks of {block}"
+    )
+}
+
+/// What is said of a name: its number, how long that is kept, and its attributes.
+fn entry(bytes: &[u8]) -> String {
+    let [number, generation, name_s, attributes_s] = [0, 8, 16, 24].map(|at| long(bytes, at));
+    let keep = [name_s, attributes_s, word(bytes, 32).into(), word(bytes, 36).into()];
+    format!("{number:#x} {generation} {keep:?} {}", attributes(&bytes[40..]))
+}
+
+/// The names in a listing, each after `before` bytes; what is said of each, and where it goes on.
+fn names(mut bytes: &[u8], before: usize) -> (Vec<String>, u64) {
+    let (mut all, mut next) = (Vec::new(), 0);
+    while !bytes.is_empty() {
+        let (said, rest) = bytes.split_at(before);
+        let len = word(rest, 16) as usize;
+        let name = String::from_utf8_lossy(&rest[24..24 + len]);
+        let (number, kind) = (long(rest, 0), word(rest, 20));
+        next = long(rest, 8);
+        let said = if said.is_empty() { String::new() } else { format!(" {}", entry(said)) };
+        all.push(format!("{name} {number:#x} kind {kind}, then {next}{said}"));
+        bytes = &rest[(24 + len).next_multiple_of(8)..];
+    }
+    (all, next)
+}
+
+fn archive(folder: &Path, files: &[(&str, Kind, Metadata, &[u8])]) -> Browser {
+    let identity = ArchiveIdentity { uuid: [7; 16], key: [8; 32] };
+    Archive::create_at(folder, &ArchiveSettings::default(), identity, None, None).unwrap();
+    let mut archive = Archive::open_at(folder, LockKind::Add).unwrap();
+    let options = AddOptions { time_s: 5000, ..AddOptions::default() };
+    let mut adder = archive.add(options).unwrap();
+    for (path, kind, metadata, mut content) in files.iter().cloned() {
+        let is_file = kind == Kind::File;
+        let (path, stamp, recipe) = (path.into(), Stamp::default(), Recipe::default());
+        let entry = Entry { path, kind, metadata, stamp, recipe };
+        if is_file {
+            adder.file(entry, true, &mut content).unwrap().unwrap();
+        } else {
+            adder.entry(entry).unwrap();
+        }
+    }
+    adder.commit().unwrap();
+    drop(archive);
+    let archive = Archive::open_at(folder, LockKind::Read).unwrap();
+    Browser::new(archive, BrowseMemory::default()).unwrap()
+}
+
+fn some_of_everything(folder: &Path) -> Browser {
+    let metadata = Metadata {
+        mode: 0o10_4751,
+        uid: 11,
+        gid: 12,
+        mtime_s: -3,
+        mtime_ns: 250_000_000,
+        xattrs: vec![(b"user.a".to_vec(), b"one".to_vec()), (b"user.b".to_vec(), vec![7; 40])],
+    };
+    let plain = || Metadata { mode: 0o644, mtime_s: 99, ..Metadata::default() };
+    let (target, link) = (b"a/first".to_vec(), b"../nowhere".to_vec());
+    let number = rustix::fs::makedev(259, 300);
+    archive(
+        folder,
+        &[
+            ("a", Kind::Directory, metadata.clone(), &[]),
+            ("a/first", Kind::File, metadata, &[1; 1025]),
+            ("a/second", Kind::File, plain(), b"second"),
+            ("a/third", Kind::File, plain(), b"third"),
+            ("b", Kind::Symlink { target: link }, plain(), &[]),
+            ("c", Kind::HardLink { target }, plain(), &[]),
+            ("d", Kind::Fifo, plain(), &[]),
+            ("e", Kind::CharDevice { number }, plain(), &[]),
+            ("f", Kind::BlockDevice { number: 0x801 }, plain(), &[]),
+            ("implied/empty", Kind::File, plain(), &[]),
+        ],
+    )
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the environment says whether texts are written")]
+fn what_a_kernel_is_told_of_an_archive_is_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let damage = Arc::new(Damage::new(|what| panic!("{what}")));
+    let (kernel, greeting) = Kernel::mount(some_of_everything(folder.path()), &damage, MADE);
+    let mut told = String::new();
+    let mut line = |text: String| writeln!(told, "{text}").unwrap();
+    let greeting = greeting.unwrap();
+    let flags = InitFlags::from_bits_retain(word(&greeting, 12).into());
+    line(format!("reads ahead {}, uses {flags:?}", word(&greeting, 8)));
+
+    // Names, one folder after another, with what they are.
+    let version = kernel.look_up(ROOT, "1").unwrap();
+    let (a, b) = (kernel.look_up(version, "a").unwrap(), kernel.look_up(version, "b").unwrap());
+    let implied = kernel.look_up(version, "implied").unwrap();
+    for folder in [ROOT, version, a, implied] {
+        line(format!("folder {folder:#x}"));
+        for question in [Question::ReadDir, Question::ReadDirPlus] {
+            let before = if matches!(question, Question::ReadDir) { 0 } else { 128 };
+            let (all, next) = names(&kernel.read(question, folder, 0, 1 << 16).unwrap(), before);
+            for name in &all {
+                line(format!("  {name}"));
+            }
+            assert_eq!(kernel.read(question, folder, next, 1 << 16).unwrap(), [0; 0], "the end");
+            // A few bytes at a time, the same names come.
+            let (mut few, mut from) = (Vec::new(), 0);
+            while from < next {
+                let answer = kernel.read(question, folder, from, before as u32 + 40).unwrap();
+                let (names, then) = names(&answer, before);
+                assert_eq!(names.len(), 1);
+                few.extend(names);
+                from = then;
+            }
+            assert_eq!(few, all);
+        }
+    }
+
+    // One by one.
+    let first = kernel.look_up(a, "first").unwrap();
+    for (folder, name) in [(version, "c"), (a, "first"), (a, "none"), (first, "x")] {
+        let question = [name.as_bytes(), &[0]].concat();
+        let answer = kernel.ask(Question::LookUp, folder, &question);
+        line(format!("{name}: {:?}", answer.map(|answer| entry(&answer))));
+    }
+    for node in [ROOT, 2, version, first, 3] {
+        let answer = kernel.ask(Question::GetAttributes, node, &[0; 16]);
+        let answer =
+            answer.map(|answer| format!("{} {}", long(&answer, 0), attributes(&answer[16..])));
+        let link = kernel.ask(Question::ReadLink, node, &[]);
+        line(format!("{node:#x}: {answer:?}, leads to {link:?}"));
+    }
+    let link = kernel.ask(Question::ReadLink, b, &[]).unwrap();
+    assert_eq!(link, b"../nowhere");
+
+    // Attributes beside these.
+    for (node, name) in [(first, "user.a"), (first, "user.b"), (first, "user.c"), (3, "user.a")] {
+        for size in [0, 2, 3, 100] {
+            let (body, name) = (words([size, 0]), [name.as_bytes(), &[0]].concat());
+            let value = kernel.ask(Question::GetXattr, node, &[body, name].concat());
+            line(format!("{node:#x} in {size} bytes: {value:?}"));
+        }
+    }
+    for (node, size) in [(first, 0), (first, 13), (first, 14), (b, 9), (3, 9)] {
+        let list = kernel.ask(Question::ListXattr, node, &words([size, 0]));
+        let list = list.map(|list| String::from_utf8_lossy(&list).into_owned());
+        line(format!("{node:#x} in {size} bytes: {list:?}"));
+    }
+    let all = kernel.ask(Question::StatFs, ROOT, &[]).unwrap();
+    let sizes: Vec<u64> = (0..5).map(|at| long(&all, 8 * at)).collect();
+    line(format!("in all {sizes:?} {} {} {}", word(&all, 40), word(&all, 44), word(&all, 48)));
+    for question in [Question::Open, Question::OpenDir] {
+        line(format!("{question:?}: {:?}", kernel.ask(question, first, &[0; 8])));
+    }
+    kernel.leave();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/door/told.txt");
+    assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+}
+
+#[test]
+fn contents_are_read_as_they_are_and_who_reads_on_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let damage = Arc::new(Damage::new(|what| panic!("{what}")));
+    let (kernel, _) = Kernel::mount(some_of_everything(folder.path()), &damage, &MADE[..1]);
+    let version = kernel.look_up(ROOT, "1").unwrap();
+    let a = kernel.look_up(version, "a").unwrap();
+    let file = |name| kernel.look_up(a, name).unwrap();
+    let [first, second, third] = ["first", "second", "third"].map(file);
+    let read = |node, from, size| kernel.read(Question::Read, node, from, size);
+    // A few bytes in the middle of files say nothing of what is read next.
+    assert_eq!(read(first, 1000, 4096).unwrap(), [1; 25]);
+    assert_eq!(read(second, 2, 3).unwrap(), b"con");
+    assert_eq!(read(first, 1025, 4096).unwrap(), [0; 0]);
+    assert_eq!(read(version, 0, 10), Err(116), "stale, as it is no file");
+    assert_eq!(read(3, 0, 10), Err(116));
+    // A kernel that opens folders keeps what it lists.
+    let opened = kernel.ask(Question::OpenDir, a, &[0; 8]).unwrap();
+    let keep = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
+    assert_eq!((long(&opened, 0), word(&opened, 8)), (0, keep.bits()));
+    assert_eq!(read(first, 0, 4096).unwrap(), [1; 1025]);
+    assert_eq!(read(second, 0, 4096).unwrap(), b"second");
+    assert_eq!(kernel.leave(), [third]);
+    assert!(!damage.was_met());
+}
+
+#[test]
+fn what_is_damaged_is_an_error_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&said);
+    let damage = Arc::new(Damage::new(move |what| to.lock().unwrap().push(what.to_owned())));
+    let browser = some_of_everything(folder.path());
+    let containers = std::fs::read_dir(folder.path().join("containers")).unwrap();
+    for container in containers.map(|container| container.unwrap().path()) {
+        let len = container.metadata().unwrap().len();
+        std::fs::write(container, vec![0x55; len as usize]).unwrap();
+    }
+    let (kernel, _) = Kernel::mount(browser, &damage, MADE);
+    let version = kernel.look_up(ROOT, "1").unwrap();
+    let a = kernel.look_up(version, "a").unwrap();
+    let second = kernel.look_up(a, "second").unwrap();
+    for _ in 0..2 {
+        assert_eq!(kernel.read(Question::Read, second, 0, 4096), Err(5));
+    }
+    assert!(kernel.leave().is_empty());
+    let said = said.lock().unwrap();
+    assert!(said.len() == 1 && said[0].starts_with("'a/second': "), "{said:?}");
+    assert!(damage.was_met());
+}
+
+#[test]
+fn a_kernel_that_cannot_read_what_it_has_not_opened_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let damage = Arc::new(Damage::new(|what| panic!("{what}")));
+    let (kernel, greeting) = Kernel::mount(some_of_everything(folder.path()), &damage, &MADE[1..]);
+    assert!(kernel.session.is_none() && greeting.is_err(), "{greeting:?}");
+}
