@@ -171,3 +171,44 @@ impl Client {
         Ok(Answer { status, body })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A server that has answered, and what comes in between when that is read.
+    struct Answered(VecDeque<io::ErrorKind>, &'static [u8]);
+
+    impl Read for Answered {
+        fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+            let halted = self.0.pop_front();
+            halted.map_or_else(|| self.1.read(piece), |kind| Err(kind.into()))
+        }
+    }
+
+    impl Write for Answered {
+        fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+            Ok(piece.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_answer_comes_through_signals_and_no_other_error() {
+        let asked = |halts: &[io::ErrorKind]| {
+            let halts = halts.iter().copied().collect();
+            let stream = Answered(halts, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab");
+            let [host, named, fields] = [const { String::new() }; 3];
+            let mut client = Client { stream: Box::new(stream), host, named, fields };
+            client.ask(Method::Get, "/", &[]).map(|answer| answer.body)
+        };
+        let (signal, late) = (io::ErrorKind::Interrupted, io::ErrorKind::WouldBlock);
+        assert_eq!(asked(&[signal, signal]).unwrap(), b"ab");
+        assert!(matches!(asked(&[signal, late]), Err(ClientError::Io(e)) if e.kind() == late));
+    }
+}

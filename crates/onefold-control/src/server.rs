@@ -96,11 +96,10 @@ impl Stream {
     }
 
     fn wait_to_read(&self, time: Duration) -> io::Result<()> {
-        let time = Some(time.max(Duration::from_millis(1)));
         match self {
-            Self::Unix(stream) => stream.set_read_timeout(time),
-            Self::Tcp(stream) => stream.set_read_timeout(time),
-            Self::Tls(stream) => stream.sock.set_read_timeout(time),
+            Self::Unix(stream) => stream.set_read_timeout(Some(time)),
+            Self::Tcp(stream) => stream.set_read_timeout(Some(time)),
+            Self::Tls(stream) => stream.sock.set_read_timeout(Some(time)),
         }
     }
 
@@ -259,9 +258,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.crowd.stopping.store(true, Ordering::Release);
         self.wake.take();
-        if self.acceptor.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that accepts clients of the control socket has failed");
-        }
+        // Should it have failed, it has said so.
+        let _ = self.acceptor.take().map(JoinHandle::join);
         let deadline = Instant::now() + STOP;
         let mut clients = self.crowd.clients();
         for client in clients.values() {
@@ -374,7 +372,7 @@ impl Crowd {
                 Incoming::Refused(refusal) => {
                     let answer = Response::error(refusal.status, &refusal.why);
                     answer.send(&mut stream, false)?;
-                    return linger(&mut stream);
+                    return linger(&mut stream, LINGER);
                 }
                 Incoming::Request(request) => request,
             };
@@ -394,9 +392,9 @@ impl Crowd {
 
 /// Let a client read why it is refused: a connection that is closed on bytes that nobody took is
 /// reset, and the answer is lost with it.
-fn linger(stream: &mut Stream) -> io::Result<()> {
+fn linger(stream: &mut Stream, time: Duration) -> io::Result<()> {
     stream.end(Shutdown::Write);
-    let deadline = Instant::now() + LINGER;
+    let deadline = Instant::now() + time;
     let mut waste = [0; 4096];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

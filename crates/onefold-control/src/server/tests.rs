@@ -89,6 +89,34 @@ fn who_takes_nothing_of_an_answer_loses_its_place() {
 }
 
 #[test]
+fn what_comes_behind_a_request_has_its_own_time() {
+    let (mut client, _server) = serve(Admission::All, Limits::default());
+    let (begun, rest) = GET.split_at(9);
+    let answer = asked(&mut client, &format!("{GET}{begun}"));
+    assert!(answer.ends_with("something to see"), "{answer}");
+    let answer = asked(&mut client, rest);
+    assert!(answer.ends_with("something to see"), "{answer}");
+}
+
+#[test]
+fn what_a_refused_client_still_sends_is_taken_for_a_while() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut ours = Stream::Unix(ours);
+    let minute = Duration::from_mins(1);
+    theirs.write_all(&[7; 10_000]).unwrap();
+    ours.wait_to_read(minute).unwrap();
+    let begun = Instant::now();
+    // It says no more, and stays.
+    let _ = linger(&mut ours, Duration::from_millis(1));
+    assert!(begun.elapsed() < minute / 2, "nobody waits for it any more");
+    theirs.write_all(&[7; 10_000]).unwrap();
+    theirs.shutdown(Shutdown::Write).unwrap();
+    linger(&mut ours, minute).unwrap();
+    assert_eq!(ours.read(&mut [0]).unwrap(), 0, "all of it was taken");
+    assert_eq!(theirs.read(&mut [0]).unwrap(), 0, "and it was told that nothing follows");
+}
+
+#[test]
 fn a_server_puts_up_with_what_was_said() {
     let Limits { clients, body_bytes, idle, receive, send } = Limits::default();
     assert_eq!((clients, body_bytes), (32, 4 << 20));
