@@ -278,6 +278,7 @@ mod tests {
             let len = match number {
                 _ if number.is_multiple_of(10) => SMALL as usize + 1,
                 _ if number.is_multiple_of(7) => 0,
+                13 => 1,
                 19 => SMALL as usize,
                 _ => 1 + number * 37,
             };
@@ -354,6 +355,10 @@ mod tests {
         ahead.saw(Node::Entry(0, 2), SMALL + 1);
         ahead.saw(Node::Version(0), 1);
         assert_eq!(runs.0.try_recv(), Err(TryRecvError::Empty));
+        for entry in 1..3 {
+            ahead.saw(Node::Entry(0, entry), SMALL);
+        }
+        assert!(runs.0.try_recv().is_ok());
     }
 
     #[test]
@@ -373,13 +378,15 @@ mod tests {
     fn so_many_bytes_are_handed_over_ahead_of_a_reader_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let browser = browser(folder.path());
-        let (ahead, runs) = Ahead::new();
-        let bytes_left = 37 * 92 + 1;
-        let run = Run { trail: 1, version: 0, entries: 92..99, bytes_left };
-        ahead.runs.try_send(run).unwrap();
-        drop(ahead);
-        let kept = Kept::default();
-        hand_over(&runs, &browser, &kept);
-        assert_eq!(kept.files.into_inner().unwrap().len(), 1);
+        let first = 37 * 92 + 1;
+        for (bytes_left, files) in [(first, 1), (first + 1, 2), (first + 37 * 93 + 1, 2)] {
+            let (ahead, runs) = Ahead::new();
+            let run = Run { trail: 1, version: 0, entries: 92..99, bytes_left };
+            ahead.runs.try_send(run).unwrap();
+            drop(ahead);
+            let kept = Kept::default();
+            hand_over(&runs, &browser, &kept);
+            assert_eq!(kept.files.into_inner().unwrap().len(), files);
+        }
     }
 }

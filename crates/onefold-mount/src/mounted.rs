@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use onefold_archive::Browser;
 
-use crate::ahead::{Ahead, hand_over};
+use crate::ahead::{Ahead, Runs, hand_over};
 use crate::damage::Damage;
 use crate::door::Door;
 
@@ -17,7 +17,7 @@ use crate::door::Door;
 const THREADS: usize = 2;
 
 /// How it is mounted, for the user alone or for others too.
-fn config(allow_other: bool) -> Config {
+pub(crate) fn config(allow_other: bool) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::RO,
@@ -57,7 +57,16 @@ impl Mounted {
     ) -> io::Result<Self> {
         let (browser, (ahead, runs)) = (Arc::new(browser), Ahead::new());
         let door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
-        let mut session = Session::new(door, dir, &config(allow_other))?;
+        let session = Session::new(door, dir, &config(allow_other))?;
+        Self::answering(session, (browser, runs), ended)
+    }
+
+    /// Answer all that is asked, and hand over what is to be read next.
+    pub(crate) fn answering(
+        mut session: Session<Door>,
+        (browser, runs): (Arc<Browser>, Runs),
+        ended: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
         let unmounter = session.unmount_callable();
         let kernel = session.notifier();
         // It ends with the mount, when nobody tells it any more of what was read.

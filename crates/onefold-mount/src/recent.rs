@@ -63,6 +63,7 @@ mod tests {
             let kept = recent.0.lock().unwrap();
             assert!(kept.files.len() <= FILES && kept.order.len() == kept.files.len());
         }
+        assert_eq!(recent.0.lock().unwrap().files.len(), FILES);
         // What was read just now is not opened again, and what is long ago is.
         assert!((200..400).contains(&opened.len()), "{}", opened.len());
         assert_eq!(recent.file(7, || Err("gone")).unwrap_err(), "gone");

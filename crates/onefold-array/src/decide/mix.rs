@@ -53,7 +53,7 @@ impl Mix {
 pub fn solve(demand: Demand, engine: &EngineSpec) -> Option<Mix> {
     let now = Mix::of(engine);
     let units = |times: f64, rate: f64, bytes: f64, now: u32| {
-        let needed = (times * bytes / rate * (1.0 - 1e-12)).ceil();
+        let needed = (times * bytes / rate).ceil();
         (needed.min(1e9) as u32).max(u32::from(now > 0))
     };
     let mix = |times: f64| Mix {

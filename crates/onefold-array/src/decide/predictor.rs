@@ -110,6 +110,14 @@ mod tests {
             }
         }
         assert_eq!(oracle.score().right_share(), Some(1.0));
+        let (right, wrong) = ((1, 2), (3, 4));
+        let score = Score {
+            unique_right: right.0,
+            duplicate_right: right.1,
+            unique_wrong: wrong.0,
+            duplicate_wrong: wrong.1,
+        };
+        assert_eq!(score.right_share(), Some(0.3));
         let score = recent.score();
         assert_eq!((score.unique_right, score.duplicate_right), (100, 99), "{score:?}");
         assert_eq!(Predictor::new(PredictorKind::None, 0).score().right_share(), None);

@@ -26,8 +26,8 @@ pub struct TableCache {
     follow: u64,
     followed: u64,
     /// but none of those for which the filter says that they are new: it errs for so many of
-    /// 2^64. `None` without a filter.
-    filter_errs: Option<u64>,
+    /// 2^64, for all without a filter.
+    filter_errs: u64,
 }
 
 impl TableCache {
@@ -54,8 +54,7 @@ impl TableCache {
             one_in: table.sample_one_in,
             follow: table.follow_chunks,
             followed: 0,
-            filter_errs: (table.filter_bits > 0.0)
-                .then(|| (BLOOM.powf(table.filter_bits) * u64::MAX as f64) as u64),
+            filter_errs: (BLOOM.powf(table.filter_bits) * u64::MAX as f64) as u64,
         })
     }
 
@@ -98,12 +97,8 @@ impl TableCache {
 
     /// Whether a bucket is looked into: always, unless it is not in memory and need not be read.
     fn is_asked(&self, content: Content, bucket: u64, stored: bool) -> bool {
-        if self.one_in <= 1 && self.filter_errs.is_none() {
-            return true;
-        }
-        let says_stored = |errs| stored || mixed(content, 0xb100 << 32) < errs;
-        let read = self.filter_errs.is_none_or(says_stored)
-            && (self.followed > 0 || is_sampled(content, self.one_in));
+        let says_stored = stored || mixed(content, 0xb100 << 32) <= self.filter_errs;
+        let read = says_stored && (self.followed > 0 || is_sampled(content, self.one_in));
         read || self.policy.contains(bucket)
     }
 }
@@ -116,7 +111,8 @@ mod tests {
     fn table(cached: u64, more: &[&str]) -> TableCache {
         let builder = SpecBuilder::preset("cidr+").unwrap();
         // 100 buckets.
-        let set = ["table.entries=10700", &format!("table.cache_bytes={}", cached * 4096)];
+        let bytes = (cached * 4096).max(1);
+        let set = ["table.entries=10700", &format!("table.cache_bytes={bytes}")];
         let all = set.iter().chain(more);
         let spec = all.fold(builder, |builder, set| builder.set(set).unwrap());
         TableCache::new(&spec.build().unwrap().table, 1).unwrap()
@@ -139,6 +135,13 @@ mod tests {
         let hits = 5000 - reads;
         assert!((0.08..0.12).contains(&(f64::from(hits) / 5000.0)), "{hits}");
         assert!(writes > 2000 && writes <= 2500, "{writes}");
+    }
+
+    #[test]
+    fn a_table_without_memory_is_read_for_each_look_up() {
+        let mut none = table(0, &[]);
+        let mut reads = |content| none.look_up(content, true, &mut Moves::default()).reads;
+        assert!((0..100).chain(0..100).all(|content| reads(content) == 1));
     }
 
     /// Reads and what was found of 4000 new chunks and the same once more.

@@ -19,13 +19,13 @@ impl Machine {
     /// Begins batches until nothing can begin.
     pub(super) fn dispatch(&mut self, now: SimTime, queue: &mut EventQueue<Event>) {
         while self.flight.has_room() && self.engine_is_there() {
-            let Some((kind, reserved, chunks)) = self.next_batch(now) else { break };
+            let Some((kind, chunks)) = self.next_batch(now) else { break };
             self.flight.begin(now);
             self.tally.batches += 1;
             self.tally.batch_chunks += chunks.len() as u64;
             let engine = if kind == Kind::Zeroes { None } else { self.choose_engine() };
             let step = Step::New;
-            let batch = Batch { kind, step, engine, chunks, reserved, ..Batch::empty() };
+            let batch = Batch { kind, step, engine, chunks, ..Batch::empty() };
             let id = if let Some(id) = self.free_batches.pop() {
                 let old = std::mem::replace(&mut self.batches[id as usize], batch);
                 self.spare_chunks.push(old.chunks);
@@ -48,60 +48,65 @@ impl Machine {
         }
     }
 
-    /// The chunks of the next batch: delayed ones if they should leave, else reads, parts to be
-    /// completed and writes in turn.
-    fn next_batch(&mut self, now: SimTime) -> Option<(Kind, usize, Vec<Chunk>)> {
+    /// The chunks of the next batch, with room set aside for writes that may be delayed.
+    fn next_batch(&mut self, now: SimTime) -> Option<(Kind, Vec<Chunk>)> {
         let mut chunks = self.spare_chunks.pop().unwrap_or_default();
         debug_assert!(chunks.is_empty(), "lists are put back empty");
-        let delays = self.delays();
-        let limit = self.spec.batch.chunks as usize;
-        let room = |machine: &mut Self, wanted: usize| !delays || machine.delayed.reserve(wanted);
-        let wanted = self.writes.len().min(limit);
-        let room_for_writes = wanted > 0 && room(self, wanted);
-        if delays {
+        let wanted = self.writes.len().min(self.spec.batch.chunks as usize);
+        let reserved = self.delays() && self.delayed.reserve(wanted);
+        let may_write = reserved || !self.delays();
+        let kind = self.take_chunks(now, may_write, &mut chunks);
+        if reserved && kind != Some(Kind::Write) {
+            self.delayed.release(wanted);
+        }
+        if kind.is_none() {
+            self.spare_chunks.push(chunks);
+            return None;
+        }
+        kind.map(|kind| (kind, chunks))
+    }
+
+    /// Delayed chunks if they should leave, else reads, parts to be completed and writes in turn.
+    fn take_chunks(
+        &mut self,
+        now: SimTime,
+        may_write: bool,
+        chunks: &mut Vec<Chunk>,
+    ) -> Option<Kind> {
+        if self.delays() {
             let pressure = Pressure {
                 units_contended: self.compression_is_contended(now),
                 idle: self.writes.is_empty()
                     && self.reads.is_empty()
                     && self.zeroes.is_empty()
                     && self.completions.is_empty(),
-                wanted: (wanted > 0 && !room_for_writes) || self.order.flush_waits(),
+                wanted: (!self.writes.is_empty() && !may_write) || self.order.flush_waits(),
             };
-            if self.delayed.take(now.ns(), pressure, &mut chunks) {
-                if room_for_writes {
-                    self.delayed.release(wanted);
-                }
-                return Some((Kind::Compress, 0, chunks));
+            if self.delayed.take(now.ns(), pressure, chunks) {
+                return Some(Kind::Compress);
             }
         }
-        if self.zeroes.take(&mut chunks).is_some() {
-            if delays && room_for_writes {
-                self.delayed.release(wanted);
-            }
-            return Some((Kind::Zeroes, 0, chunks));
+        if self.zeroes.take(chunks).is_some() {
+            return Some(Kind::Zeroes);
         }
         for turn in 0..3 {
             let kind = (self.turn + turn) % 3;
             let taken = match kind {
-                0 => self.reads.take(&mut chunks).map(|_| Kind::Read),
-                1 => self.completions.take(&mut chunks).map(|_| Kind::Complete),
-                _ if !room_for_writes => None,
-                _ => self.writes.take(&mut chunks).map(|_| Kind::Write),
+                0 => self.reads.take(chunks).map(|_| Kind::Read),
+                1 => self.completions.take(chunks).map(|_| Kind::Complete),
+                _ if !may_write => None,
+                _ => self.writes.take(chunks).map(|_| Kind::Write),
             };
-            let Some(taken) = taken else { continue };
-            self.turn = (kind + 1) % 3;
-            let reserved = if delays && taken == Kind::Write { wanted } else { 0 };
-            if delays && room_for_writes && reserved == 0 {
-                self.delayed.release(wanted);
+            if taken.is_some() {
+                self.turn = (kind + 1) % 3;
+                return taken;
             }
-            return Some((taken, reserved, chunks));
         }
-        self.spare_chunks.push(chunks);
         None
     }
 
     /// Whether unique chunks may have to wait for an engine that compresses them.
-    fn delays(&self) -> bool {
+    pub(super) fn delays(&self) -> bool {
         self.spec.place.compression == CompressionPlace::Engine
     }
 

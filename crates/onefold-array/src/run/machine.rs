@@ -119,8 +119,6 @@ pub(super) struct Batch {
     pub step: Step,
     pub engine: Option<usize>,
     pub chunks: Vec<Chunk>,
-    /// Chunks for which room is set aside in the delayed chunk buffer.
-    pub reserved: usize,
     pub table_reads: u64,
     pub table_writes: u64,
     /// The same one by one, where the table's drives are simulated whole.
@@ -139,7 +137,6 @@ impl Batch {
             step: Step::Done,
             engine: None,
             chunks: Vec::new(),
-            reserved: 0,
             table_reads: 0,
             table_writes: 0,
             table_moves: Vec::new(),

@@ -206,7 +206,7 @@ pub(super) fn report(machine: &Machine, end: RunEnd, event_hash: u64) -> Report 
         duplicate_share: of(duplicate, unique),
         predictor: measured.score,
         latencies: latencies(machine),
-        drive_bytes_per_client_byte: per_client(measured.drive_bytes.iter().sum::<u64>() as f64),
+        drive_bytes_per_client_byte: per_client(measured.drive_bytes as f64),
         held_back_share: if offered > 0 { held_back as f64 / offered as f64 } else { 0.0 },
         client_buffer_peak: machine.client_buffer.peak(),
         delayed_buffer_peak: machine.delayed.peak_bytes(),

@@ -171,7 +171,7 @@ pub struct Resources {
     /// Drives of data.
     pub drives: Vec<Stations>,
     /// Bytes read from and written to drives.
-    pub drive_bytes: [u64; 2],
+    pub drive_bytes: u64,
 }
 
 impl Resources {
@@ -195,7 +195,7 @@ impl Resources {
             index: Stations::new(1),
             table_drives: Stations::new(spec.table_ssd.count),
             drives: (0..spec.ssd.count).map(|_| Stations::new(1)).collect(),
-            drive_bytes: [0; 2],
+            drive_bytes: 0,
         }
     }
 
@@ -232,7 +232,7 @@ impl Resources {
         units.flatten().chain(&mut self.nic_hash).chain(&mut self.drives).for_each(|stations| {
             stations.restart_account(now);
         });
-        self.drive_bytes = [0; 2];
+        self.drive_bytes = 0;
     }
 
     /// Every resource by name, with how it spent the time up to now. Equal ones are one row, with

@@ -266,10 +266,10 @@ impl Machine {
     /// The look-up is over: duplicates are done, and what nobody has compressed waits.
     fn settle(&mut self, now: SimTime, batch: &mut Batch, queue: &mut EventQueue<Event>) {
         let chunk_bytes = self.spec.chunk_bytes;
-        let delays = batch.reserved > 0;
+        let delays = batch.kind == Kind::Write && self.delays();
         let deadline_ns = now.ns() + self.spec.schedule.deadline_ns;
         let mut chunks = std::mem::take(&mut batch.chunks);
-        let mut unused = batch.reserved;
+        let mut unused = chunks.len();
         self.touch_requests(&chunks);
         chunks.retain(|chunk| {
             if chunk.ahead && !chunk.unique {
@@ -316,7 +316,7 @@ impl Machine {
         } else {
             end = end.max(self.out_of_engine(now, batch, stored));
         }
-        self.resources.drive_bytes[1] += stored;
+        self.resources.drive_bytes += stored;
         if let Some(drives) = &mut self.whole.data {
             let unique = batch.chunks.iter().filter(|chunk| chunk.unique);
             let asked = if self.spec.place.hash == HashPlace::None {
@@ -342,9 +342,6 @@ impl Machine {
         let mut end = now;
         for at in 0..batch.chunks.len() {
             let bytes = self.sizes.compressed(batch.chunks[at].read_content(batch.kind));
-            if bytes == 0 {
-                continue;
-            }
             if let Some(drives) = &mut self.whole.data {
                 let content = batch.chunks[at].read_content(batch.kind);
                 let asked = if self.spec.place.hash == HashPlace::None {
@@ -365,7 +362,7 @@ impl Machine {
             end = end.max(self.on_a_drive(next, now, SimSpan::of_transfer(bytes, rate)));
         }
         let bytes = self.read_bytes(batch);
-        self.resources.drive_bytes[0] += bytes;
+        self.resources.drive_bytes += bytes;
         if self.spec.place.data == DataPath::Host || batch.kind == Kind::Complete {
             let ns = bytes as f64 * self.spec.cpu.submit_ns_per_byte;
             end = end.max(self.resources.on_a_core(now, &[(Task::Submit, ns)]));

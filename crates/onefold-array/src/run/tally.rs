@@ -85,7 +85,7 @@ pub struct Measured {
     /// What the predictor said.
     pub score: Score,
     /// Bytes read from and written to drives.
-    pub drive_bytes: [u64; 2],
+    pub drive_bytes: u64,
     /// Requests that were offered, and of those the ones held back.
     pub offered: (u64, u64),
     /// Share of the batches that may be on their way at a time that were, 0 to 1.

@@ -116,6 +116,18 @@ fn so_many_parts_with_cards_as_before_reach_more_and_more() {
 }
 
 #[test]
+fn what_saves_nothing_pays_at_no_capacity() {
+    let goal = Goal { gb_per_s: 0.1, reduction: 0.0, ..GOAL };
+    let sized = size_by(&with("software", "price.dram_usd_per_gb=0"), goal, 300).unwrap();
+    assert_eq!(sized.break_even_capacity_tb, None);
+    // And what does save pays from there on.
+    let sized = size_by(&with("software", ""), Goal { gb_per_s: 0.1, ..GOAL }, 300).unwrap();
+    let times = sized.break_even_capacity_tb.unwrap() / GOAL.capacity_tb;
+    assert!(sized.saved_share_at(times).abs() < 1e-9);
+    assert!(sized.saved_share_at(2.0 * times) > 0.1 && sized.saved_share_at(times / 2.0) < -0.1);
+}
+
+#[test]
 fn each_resource_belongs_to_the_part_that_there_can_be_more_of() {
     let parts = |engines| {
         let name = |resource| part_of(resource, engines).map(|part| PARTS[part].0);

@@ -43,6 +43,7 @@ impl SpecBuilder {
 
 #[cfg(test)]
 mod tests {
+    use super::TABLES;
     use crate::spec::{PRESETS, SpecBuilder};
 
     #[test]
@@ -54,6 +55,9 @@ mod tests {
             let again = SpecBuilder::preset("software").unwrap().file("printed", &text).unwrap();
             assert_eq!(again.build().unwrap(), builder.build().unwrap(), "{}", preset.name);
             assert!(text.contains("# given: --set engine.queue_batches=7"));
+            // Only between tables is a line left free.
+            let free = text.lines().filter(|line| line.is_empty()).count();
+            assert_eq!((free, text.starts_with('\n')), (TABLES.len() - 1, false));
         }
     }
 }

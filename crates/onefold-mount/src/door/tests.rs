@@ -2,22 +2,24 @@
 //! is held word for word by `told.txt`, which `ONEFOLD_UPDATE=1` writes anew.
 //! Room: onefold-mount.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
-use fuser::{Config, Session, SessionACL};
+use fuser::{Session, SessionACL};
 use onefold_archive::{
     AddOptions, Archive, ArchiveIdentity, ArchiveSettings, BrowseMemory, Entry, LockKind, Recipe,
     Stamp,
 };
 use onefold_block::kept_text::assert_text;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::*;
-use crate::ahead::{Keeper, Runs, hand_over};
+use crate::mounted::{Mounted, config};
 
 #[test]
 fn times_before_1970_and_device_numbers_are_as_the_kernel_has_them() {
@@ -43,7 +45,6 @@ enum Question {
     Init = 26,
     OpenDir = 27,
     ReadDir = 28,
-    Destroy = 38,
     ReadDirPlus = 44,
 }
 
@@ -58,9 +59,10 @@ const ROOT: u64 = 1;
 /// The kernel, and the session that answers it.
 struct Kernel {
     socket: OwnedFd,
-    session: Option<JoinHandle<()>>,
-    runs: Runs,
-    browser: Arc<Browser>,
+    mounted: Option<Mounted>,
+    has_ended: Receiver<()>,
+    /// What was handed over unasked: numbers and contents.
+    kept: RefCell<Vec<(u64, Vec<u8>)>>,
 }
 
 /// What is answered to a greeting, or the error.
@@ -79,13 +81,15 @@ impl Kernel {
         let browser = Arc::new(browser);
         let mut door = Door::new(Arc::clone(&browser), Arc::clone(damage), ahead);
         (door.uid, door.gid) = (1001, 1002);
-        let mut kernel = Self { socket, session: None, runs, browser };
+        let (end, has_ended) = channel();
+        let kept = RefCell::default();
+        let mut kernel = Self { socket, mounted: None, has_ended, kept };
         let can = can.iter().fold(QUICK, |all, &flag| all | flag);
         let greeting = words([7, 40, 16 << 20, can.bits() as u32, 0]);
         kernel.send(Question::Init, 0, &[&greeting[..], &[0; 44]].concat());
-        let session = Session::from_fd(door, other, SessionACL::All, Config::default());
-        if let Ok(session) = session {
-            kernel.session = Some(std::thread::spawn(|| session.run().unwrap()));
+        if let Ok(session) = Session::from_fd(door, other, SessionACL::All, config(true)) {
+            let ended = move || end.send(()).unwrap();
+            kernel.mounted = Some(Mounted::answering(session, (browser, runs), ended).unwrap());
         }
         let answer = kernel.receive();
         (kernel, answer)
@@ -99,13 +103,33 @@ impl Kernel {
         rustix::io::write(&self.socket, &bytes).unwrap();
     }
 
-    fn receive(&self) -> Result<Vec<u8>, i32> {
+    /// The next message: an answer, or none where nobody answers any more.
+    fn message(&self) -> Option<Result<Vec<u8>, i32>> {
         let mut bytes = vec![0; 1 << 18];
-        let len = rustix::io::read(&self.socket, &mut bytes).unwrap();
-        bytes.truncate(len);
-        let word = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!((word(0), word(8)), (len as i32, 77));
-        if word(4) == 0 { Ok(bytes.split_off(16)) } else { Err(-word(4)) }
+        loop {
+            let len = rustix::io::read(&self.socket, &mut bytes).unwrap();
+            if len == 0 {
+                return None;
+            }
+            let header = [0, 4, 8].map(|at| word(&bytes, at));
+            assert_eq!(header[0], len as u32);
+            if header[2] == 0 {
+                // Something to keep: a whole file.
+                assert_eq!(
+                    (header[1], long(&bytes, 24), word(&bytes, 32)),
+                    (4, 0, len as u32 - 40)
+                );
+                self.kept.borrow_mut().push((long(&bytes, 16), bytes[40..len].to_vec()));
+                continue;
+            }
+            assert_eq!(header[2], 77);
+            let error = -(header[1] as i32);
+            return Some(if error == 0 { Ok(bytes[16..len].to_vec()) } else { Err(error) });
+        }
+    }
+
+    fn receive(&self) -> Result<Vec<u8>, i32> {
+        self.message().expect("an answer")
     }
 
     fn ask(&self, question: Question, node: u64, body: &[u8]) -> Result<Vec<u8>, i32> {
@@ -124,23 +148,19 @@ impl Kernel {
         self.ask(question, node, &body)
     }
 
-    /// Say goodbye; what was handed over ahead of who read, by number.
-    fn leave(mut self) -> Vec<u64> {
-        self.ask(Question::Destroy, 0, &[]).unwrap();
-        self.session.take().unwrap().join().unwrap();
-        let kept = Kept::default();
-        hand_over(&self.runs, &self.browser, &kept);
-        kept.0.into_inner().unwrap()
-    }
-}
-
-#[derive(Default)]
-struct Kept(Mutex<Vec<u64>>);
-
-impl Keeper for Kept {
-    fn keep(&self, number: u64, _: &[u8]) -> std::io::Result<()> {
-        self.0.lock().unwrap().push(number);
-        Ok(())
+    /// End it; what was handed over ahead of who read.
+    fn leave(self) -> Vec<(u64, Vec<u8>)> {
+        let mounted = self.mounted.as_ref().unwrap();
+        assert!(!mounted.is_over());
+        shutdown(&self.socket, Shutdown::Write).unwrap();
+        assert!(self.message().is_none(), "nobody asked");
+        self.has_ended.recv().unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !mounted.is_over() {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        self.kept.into_inner()
     }
 }
 
@@ -229,7 +249,7 @@ fn some_of_everything(folder: &Path) -> Browser {
             ("a", Kind::Directory, metadata.clone(), &[]),
             ("a/first", Kind::File, metadata, &[1; 1025]),
             ("a/second", Kind::File, plain(), b"second"),
-            ("a/third", Kind::File, plain(), b"third"),
+            ("a/third", Kind::File, plain(), &[3; 3066]),
             ("b", Kind::Symlink { target: link }, plain(), &[]),
             ("c", Kind::HardLink { target }, plain(), &[]),
             ("d", Kind::Fifo, plain(), &[]),
@@ -331,7 +351,7 @@ fn contents_are_read_as_they_are_and_who_reads_on_is_noticed() {
     let read = |node, from, size| kernel.read(Question::Read, node, from, size);
     // A few bytes in the middle of files say nothing of what is read next.
     assert_eq!(read(first, 1000, 4096).unwrap(), [1; 25]);
-    assert_eq!(read(second, 2, 3).unwrap(), b"con");
+    assert_eq!(read(third, 2, 3).unwrap(), [3; 3]);
     assert_eq!(read(first, 1025, 4096).unwrap(), [0; 0]);
     assert_eq!(read(version, 0, 10), Err(116), "stale, as it is no file");
     assert_eq!(read(3, 0, 10), Err(116));
@@ -341,7 +361,7 @@ fn contents_are_read_as_they_are_and_who_reads_on_is_noticed() {
     assert_eq!((long(&opened, 0), word(&opened, 8)), (0, keep.bits()));
     assert_eq!(read(first, 0, 4096).unwrap(), [1; 1025]);
     assert_eq!(read(second, 0, 4096).unwrap(), b"second");
-    assert_eq!(kernel.leave(), [third]);
+    assert_eq!(kernel.leave(), [(third, vec![3; 3066])]);
     assert!(!damage.was_met());
 }
 
@@ -352,11 +372,15 @@ fn what_is_damaged_is_an_error_and_named() {
     let to = Arc::clone(&said);
     let damage = Arc::new(Damage::new(move |what| to.lock().unwrap().push(what.to_owned())));
     let browser = some_of_everything(folder.path());
-    let containers = std::fs::read_dir(folder.path().join("containers")).unwrap();
-    for container in containers.map(|container| container.unwrap().path()) {
-        let len = container.metadata().unwrap().len();
-        std::fs::write(container, vec![0x55; len as usize]).unwrap();
-    }
+    let spoil = |folder: &Path| {
+        for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+            if file.is_file() {
+                let len = file.metadata().unwrap().len();
+                std::fs::write(file, vec![0x55; len as usize]).unwrap();
+            }
+        }
+    };
+    spoil(&folder.path().join("containers"));
     let (kernel, _) = Kernel::mount(browser, &damage, MADE);
     let version = kernel.look_up(ROOT, "1").unwrap();
     let a = kernel.look_up(version, "a").unwrap();
@@ -365,9 +389,20 @@ fn what_is_damaged_is_an_error_and_named() {
         assert_eq!(kernel.read(Question::Read, second, 0, 4096), Err(5));
     }
     assert!(kernel.leave().is_empty());
+    // The same of names.
+    let folder = tempfile::tempdir().unwrap();
+    let browser = some_of_everything(folder.path());
+    spoil(&folder.path().join("versions"));
+    let (kernel, _) = Kernel::mount(browser, &damage, MADE);
+    let version = kernel.look_up(ROOT, "1").unwrap();
+    assert_eq!(kernel.look_up(version, "a"), Err(5));
+    assert_eq!(kernel.read(Question::ReadDir, version, 2, 4096), Err(5));
+    assert_eq!(kernel.ask(Question::GetAttributes, second, &[0; 16]), Err(5));
+    assert_eq!(kernel.read(Question::Read, second, 0, 4096), Err(5));
+    kernel.leave();
     let said = said.lock().unwrap();
-    assert!(said.len() == 1 && said[0].starts_with("'a/second': "), "{said:?}");
-    assert!(damage.was_met());
+    assert!(said.len() == 2 && said[0].starts_with("'a/second': "), "{said:?}");
+    assert!(damage.was_met() && said[1].contains("00000001.version"), "{said:?}");
 }
 
 #[test]
@@ -375,5 +410,5 @@ fn a_kernel_that_cannot_read_what_it_has_not_opened_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let damage = Arc::new(Damage::new(|what| panic!("{what}")));
     let (kernel, greeting) = Kernel::mount(some_of_everything(folder.path()), &damage, &MADE[1..]);
-    assert!(kernel.session.is_none() && greeting.is_err(), "{greeting:?}");
+    assert!(kernel.mounted.is_none() && greeting.is_err(), "{greeting:?}");
 }
