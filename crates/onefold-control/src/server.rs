@@ -290,14 +290,10 @@ fn accept(listener: &Listener, wake: &UnixStream, crowd: &Arc<Crowd>) {
             Ok(false) => listener.accept(),
             Err(error) => Err(error),
         };
-        match accepted.and_then(|stream| begin(number, stream, crowd)) {
-            Ok(()) => {}
-            // The client was gone, or somebody else who has the socket took it.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                tracing::debug!("a client of the control socket: {error}");
-                std::thread::sleep(PAUSE);
-            }
+        // The client may be gone, or somebody else who has the socket took it.
+        if let Err(error) = accepted.and_then(|stream| begin(number, stream, crowd)) {
+            tracing::debug!("a client of the control socket: {error}");
+            std::thread::sleep(PAUSE);
         }
     }
 }
@@ -321,24 +317,20 @@ fn begin(number: u64, mut stream: Stream, crowd: &Arc<Crowd>) -> io::Result<()> 
         let answer = Response::error(503, "all places are taken, try again");
         return answer.with("Retry-After", "1").send(&mut stream, false).map(|_| ());
     }
-    let of_thread = Arc::clone(crowd);
+    let leaving = Leaving(Arc::clone(crowd), number);
     let run = move || {
-        let _leaving = Leaving(&of_thread, number);
-        if let Err(error) = of_thread.serve(stream) {
+        let Leaving(crowd, _) = &leaving;
+        if let Err(error) = crowd.serve(stream) {
             tracing::debug!("a client of the control socket: {error}");
         }
     };
-    let spawned = Builder::new().name("control-client".to_owned()).spawn(run);
-    if spawned.is_err() {
-        crowd.clients().remove(&number);
-    }
-    spawned.map(|_| ())
+    Builder::new().name("control-client".to_owned()).spawn(run).map(|_| ())
 }
 
-/// A client's place is free again, however its thread ends.
-struct Leaving<'a>(&'a Crowd, u64);
+/// A client's place is free again, however its thread ends, and if there is none.
+struct Leaving(Arc<Crowd>, u64);
 
-impl Drop for Leaving<'_> {
+impl Drop for Leaving {
     fn drop(&mut self) {
         self.0.clients().remove(&self.1);
         self.0.gone.notify_all();

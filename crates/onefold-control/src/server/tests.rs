@@ -117,6 +117,17 @@ fn what_a_refused_client_still_sends_is_taken_for_a_while() {
 }
 
 #[test]
+fn who_finds_no_place_is_told_when_to_try_again() {
+    let (mut client, _server) = serve(Admission::All, Limits { clients: 0, ..Limits::default() });
+    let answer = heard(&mut client);
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1\r\n"),
+        "{answer}"
+    );
+    assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
+}
+
+#[test]
 fn a_server_puts_up_with_what_was_said() {
     let Limits { clients, body_bytes, idle, receive, send } = Limits::default();
     assert_eq!((clients, body_bytes), (32, 4 << 20));

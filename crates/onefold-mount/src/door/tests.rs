@@ -8,7 +8,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
 
 use fuser::{Session, SessionACL};
 use onefold_archive::{
@@ -87,7 +86,10 @@ impl Kernel {
         let can = can.iter().fold(QUICK, |all, &flag| all | flag);
         let greeting = words([7, 40, 16 << 20, can.bits() as u32, 0]);
         kernel.send(Question::Init, 0, &[&greeting[..], &[0; 44]].concat());
-        if let Ok(session) = Session::from_fd(door, other, SessionACL::All, config(true)) {
+        // One thread: with two the first answer may be noticed after the second.
+        let mut config = config(true);
+        config.n_threads = Some(1);
+        if let Ok(session) = Session::from_fd(door, other, SessionACL::All, config) {
             let ended = move || end.send(()).unwrap();
             kernel.mounted = Some(Mounted::answering(session, (browser, runs), ended).unwrap());
         }
@@ -155,11 +157,11 @@ impl Kernel {
         shutdown(&self.socket, Shutdown::Write).unwrap();
         assert!(self.message().is_none(), "nobody asked");
         self.has_ended.recv().unwrap();
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while !mounted.is_over() {
-            assert!(Instant::now() < deadline);
+        let over = (0..10_000_000).any(|_| {
             std::thread::yield_now();
-        }
+            mounted.is_over()
+        });
+        assert!(over);
         self.kept.into_inner()
     }
 }
@@ -361,7 +363,8 @@ fn contents_are_read_as_they_are_and_who_reads_on_is_noticed() {
     assert_eq!((long(&opened, 0), word(&opened, 8)), (0, keep.bits()));
     assert_eq!(read(first, 0, 4096).unwrap(), [1; 1025]);
     assert_eq!(read(second, 0, 4096).unwrap(), b"second");
-    assert_eq!(kernel.leave(), [(third, vec![3; 3066])]);
+    let kept = kernel.leave();
+    assert!(kept == [(third, vec![3; 3066])], "{} files", kept.len());
     assert!(!damage.was_met());
 }
 
