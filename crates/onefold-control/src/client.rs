@@ -3,10 +3,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -107,12 +109,19 @@ impl Answer {
     }
 }
 
+/// A stream on which nobody waits for longer than an answer may take.
+fn patient<S: AsFd>(stream: S) -> io::Result<S> {
+    for way in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&stream, way, Some(PATIENCE))?;
+    }
+    Ok(stream)
+}
+
 impl Client {
     /// A connection to whoever serves the store in a folder; `None` if nobody does.
     pub fn connect(folder: &Path) -> io::Result<Option<Self>> {
         let Some(stream) = socket::connect(folder)? else { return Ok(None) };
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = patient(stream)?;
         let named = encoded(folder.as_os_str().as_encoded_bytes());
         let (host, fields) = ("onefold".to_owned(), String::new());
         Ok(Some(Self { stream: Box::new(stream), host, named, fields }))
@@ -120,9 +129,7 @@ impl Client {
 
     /// A connection to an address at which a server is seen.
     pub fn connect_to(at: SocketAddr, by: &Credentials) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&at, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut stream = patient(TcpStream::connect_timeout(&at, PATIENCE)?)?;
         let stream: Box<dyn Stream> = match &by.tls {
             None => Box::new(stream),
             Some((config, name)) => {
@@ -196,6 +203,14 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_longer_than_an_answer_may_take() {
+        let (stream, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let stream = patient(stream).unwrap();
+        let waits = [stream.read_timeout().unwrap(), stream.write_timeout().unwrap()];
+        assert_eq!(waits, [Some(Duration::from_secs(30)); 2]);
     }
 
     #[test]
