@@ -55,6 +55,7 @@ mod tests {
             let again = SpecBuilder::preset("software").unwrap().file("printed", &text).unwrap();
             assert_eq!(again.build().unwrap(), builder.build().unwrap(), "{}", preset.name);
             assert!(text.contains("# given: --set engine.queue_batches=7"));
+            assert_eq!(text.matches("# Loads by name").count(), 1, "where one is chosen");
             // Only between tables is a line left free.
             let free = text.lines().filter(|line| line.is_empty()).count();
             assert_eq!((free, text.starts_with('\n')), (TABLES.len() - 1, false));
