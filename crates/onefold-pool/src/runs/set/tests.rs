@@ -159,4 +159,5 @@ fn where_all_is_to_meet_the_smallest_are_merged_first() {
         assert!(runs.to_merge(100, Thoroughness::Whole).is_some());
     }
     assert!(runs_of(&[(3, true)]).to_merge(100, Thoroughness::Idle).is_none());
+    assert!(runs_of(&[(3, true), (1, false)]).to_merge(100, Thoroughness::Idle).is_some());
 }
