@@ -331,7 +331,7 @@ impl Pool {
             name: snapshot.name(),
             created_seconds: snapshot.created_seconds,
             size_bytes: snapshot.size_bytes(),
-            mapped_bytes: snapshot.mapped_chunks.load(Ordering::Relaxed) * chunk,
+            mapped_bytes: snapshot.mapped_bytes(chunk),
             held: snapshot.held.load(Ordering::Acquire),
             needed_by: Vec::new(),
             identity: inner.identity_of(snapshot),

@@ -215,7 +215,7 @@ impl Pool {
             .map(|volume| VolumeStatus {
                 name: volume.name(),
                 size_bytes: volume.size_bytes(),
-                mapped_bytes: volume.mapped_chunks.load(Ordering::Relaxed) * chunk,
+                mapped_bytes: volume.mapped_bytes(chunk),
                 note: volume.note(),
             })
             .collect();
@@ -227,7 +227,9 @@ impl Pool {
             uuid: inner.identity.uuid,
             generation: self.generation(),
             snapshots: inner.all_volumes().iter().filter(|v| v.is_snapshot).count() as u64,
-            logical_bytes: volumes.iter().map(|volume| volume.mapped_bytes).sum(),
+            logical_bytes: volumes
+                .iter()
+                .fold(0, |sum, volume| volume.mapped_bytes.saturating_add(sum)),
             volumes,
             unique_bytes: stored.live_chunks * chunk,
             compressed_bytes: stored.record_bytes,
@@ -416,6 +418,21 @@ mod tests {
         (status.logical_bytes, status.live_bytes) = (0, 0);
         let ratios = [status.dedup_ratio(), status.total_ratio(), status.stored_over_live()];
         assert_eq!(ratios.map(|ratio| ratio.to_string()), ["1"; 3], "of nothing");
+    }
+
+    #[test]
+    fn whatever_a_checkpoint_says_of_volumes_can_be_told() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        for name in ["one", "two"] {
+            drop(pool.create_volume(name, ByteSize(1 << 20)).unwrap());
+            pool.snapshot(&format!("{name}@then"), 1, false).unwrap();
+        }
+        for volume in pool.inner.all_volumes() {
+            volume.mapped_chunks.store(u64::MAX - 1, Ordering::Relaxed);
+        }
+        assert_eq!(pool.status().unwrap().logical_bytes, u64::MAX);
+        let snapshots = pool.snapshots(None).unwrap();
+        assert_eq!((snapshots.len(), snapshots[0].mapped_bytes), (2, u64::MAX));
     }
 
     #[test]

@@ -92,12 +92,12 @@ impl Wear {
 
     /// So many bytes are written.
     pub fn spend(&mut self, bytes: u64) {
-        self.written[0] += bytes;
+        self.written[0] = self.written[0].saturating_add(bytes);
     }
 
-    /// Bytes written in the last 24 hours, and at most 25.
+    /// Bytes written in the last 24 hours, and at most 25. What was kept may say anything.
     pub fn last_day(&self) -> u64 {
-        self.written.iter().sum()
+        self.written.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
     }
 
     /// Everything that has to survive a restart.
@@ -119,6 +119,16 @@ impl Wear {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_was_kept_is_a_sum_and_leaves_nothing_to_write() {
+        let mut wear = Wear::new(Some(24_000));
+        let mut kept = wear.numbers();
+        kept[1..].fill(u64::MAX - 1);
+        wear.restore(&kept);
+        (0..2).for_each(|_| wear.spend(1 << 20));
+        assert_eq!((wear.last_day(), wear.left()), (u64::MAX, 0));
+    }
 
     /// Whatever is asked for, a sum over any 24 hours that is kept elsewhere stays within.
     #[test]

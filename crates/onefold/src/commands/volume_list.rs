@@ -75,7 +75,8 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     }
     let mut report = report.with_text(&(lines.join("\n") + "\n"));
     if volumes.len() > 1 {
-        let total: u64 = volumes.iter().map(|volume| volume.mapped_bytes).sum();
+        let total: u64 =
+            volumes.iter().fold(0, |sum, volume| volume.mapped_bytes.saturating_add(sum));
         report.asides.push(format!("{} of data before reduction", ByteSize(total)));
     }
     Ok(report)
