@@ -363,8 +363,8 @@ impl VolumeState {
         self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bytes of the chunks that it has. A damaged checkpoint may say anything of them, which a check
-    /// of the pool finds.
+    /// Bytes of the chunks that it has. A damaged checkpoint may say anything of them, which a
+    /// check of the pool finds.
     pub fn mapped_bytes(&self, chunk_bytes: u64) -> u64 {
         self.mapped_chunks.load(Ordering::Relaxed).saturating_mul(chunk_bytes)
     }
