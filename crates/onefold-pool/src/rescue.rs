@@ -430,7 +430,7 @@ fn redo(inner: &Inner, number: u32, change: &Change) -> Result<u64, PoolError> {
             inner.map.fill_over_damage(number, *first, within, *entry, &mut on_old)?;
         }
     }
-    let mapped = volume.mapped_chunks.load(Ordering::Relaxed) + gained;
+    let mapped = volume.mapped_chunks.load(Ordering::Relaxed).saturating_add(gained);
     volume.mapped_chunks.store(mapped.saturating_sub(lost), Ordering::Relaxed);
     Ok(within)
 }

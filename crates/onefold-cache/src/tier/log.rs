@@ -34,6 +34,12 @@ impl Shape {
         Self { segment_bytes: each as u32, segments: SEGMENTS_MIN }.resized(bytes)
     }
 
+    /// Whether segments are ever of so many bytes: what was kept may say anything.
+    pub fn is_of_segments(bytes: u32) -> bool {
+        let sizes = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
+        sizes.contains(&u64::from(bytes)) && bytes.is_multiple_of(4096)
+    }
+
     /// Segments of the same size in so many bytes. What places can tell of ends at 2 TiB.
     pub fn resized(self, bytes: u64) -> Self {
         let most = u64::from(u32::MAX - 1) * u64::from(ALIGN);

@@ -584,7 +584,9 @@ fn shape_of(media: &dyn Media, options: &TierOptions, saved: Option<&Saved>, byt
 /// too few of them begins anew.
 fn shape_like(segment_bytes: Option<u32>, bytes: u64) -> Shape {
     match segment_bytes {
-        Some(segment_bytes) if bytes / u64::from(segment_bytes.max(1)) >= 32 => {
+        Some(segment_bytes)
+            if Shape::is_of_segments(segment_bytes) && bytes / u64::from(segment_bytes) >= 32 =>
+        {
             Shape { segment_bytes, segments: SEGMENTS_MIN }.resized(bytes)
         }
         _ => Shape::of(bytes),
@@ -705,5 +707,20 @@ impl StoreLayer for TieredStore {
             self.state().open.remove(&id);
         }
         removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_goes_on_in_segments_of_its_size_if_there_is_such_a_size() {
+        let bytes = 1 << 30;
+        let kept = shape_like(Some(192 << 10), bytes);
+        assert_eq!((kept.segment_bytes, kept.segments), (192 << 10, 5461));
+        for none in [0, 1, 4096, 188 << 10, (192 << 10) + 1, 32 << 20, u32::MAX] {
+            assert_eq!(shape_like(Some(none), bytes), Shape::of(bytes), "{none}");
+        }
     }
 }
