@@ -16,6 +16,7 @@ use crate::container::table::{ContainerInfo, FrozenTable};
 use crate::counters::count;
 use crate::engine::{Engine, Flusher, Inner, VolumeState};
 use crate::error::PoolError;
+use crate::format;
 use crate::format::superblock::{
     KIND_SNAPSHOT, KIND_VOLUME, NOTES, SEALED_IN_JOURNAL, SNAPSHOTS, Superblock, VolumeRecord,
 };
@@ -100,6 +101,7 @@ impl Inner {
         flusher: &mut Flusher,
         change: Change<'_>,
     ) -> Result<(), PoolError> {
+        format::check_sequence(flusher.sequence + 1)?;
         // Most of what is to be flushed, so that little is left for after the freeze.
         self.flush_locked(flusher)?;
         let (rest, mut frozen) = {

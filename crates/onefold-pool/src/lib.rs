@@ -67,6 +67,7 @@ mod settings;
 mod slot_uses;
 mod snapshots;
 mod space;
+mod sparse;
 mod status;
 mod stored_blocks;
 pub mod stream;

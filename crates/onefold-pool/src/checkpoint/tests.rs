@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
 
+use crate::format::SEQUENCE_MAX;
 use crate::{Pool, PoolSettings};
 
 #[test]
@@ -32,6 +33,24 @@ fn what_is_dead_goes_with_the_checkpoint_after_one_that_found_no_space() {
     assert_eq!((dead(), stored()), ((count, 0), before));
     pool.checkpoint().unwrap();
     assert_eq!((dead(), stored()), ((0, 0), before - count as usize));
+}
+
+#[test]
+fn after_the_last_number_there_is_no_checkpoint_and_nothing_else_is_lost() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &[7; 4096], false).unwrap();
+    let now = std::mem::replace(&mut pool.inner.flusher().sequence, SEQUENCE_MAX);
+    let error = pool.checkpoint().unwrap_err().to_string();
+    assert!(error.contains("281474976710655 checkpoints in its life"), "{error}");
+    assert!(pool.create_volume("other", ByteSize(1 << 20)).is_err());
+    pool.inner.flusher().sequence = now;
+    volume.write_at(4096, &[8; 4096], false).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let report = Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound() && report.live == 2, "{report:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! it; `Pool::check` recounts them; (2) at most `live_max` of its records are referred to, and at
 //! most `references`; (3) no record of a container with punched pages is
 //! shared; (4) `totals` are the sums over all sealed containers.
-//! Cost: 32 bytes of memory per container, that is per 4 MiB stored; 24 bytes per 256 containers
+//! Cost: 32 bytes of memory per container, that is per 4 MiB stored; 8 bytes per 65,536 containers
 //! that once were.
 
 use std::collections::BTreeSet;
@@ -17,6 +17,7 @@ use crate::format::container_table::{
 };
 use crate::format::frame::Sealed;
 use crate::map::{ENTRIES_PER_PAGE, Map, OnDamage, PageArray, PageRef, REFERENCES_PER_PAGE};
+use crate::sparse::Sparse;
 
 /// What is known of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +122,7 @@ struct TablePage {
 /// The containers by number.
 #[derive(Default)]
 pub struct ContainerTable {
-    pages: Vec<Option<TablePage>>,
+    pages: Sparse<TablePage>,
     /// How many of them there are.
     present: usize,
     len: usize,
@@ -220,7 +221,7 @@ impl ContainerTable {
 
     fn all_clean(&mut self) {
         self.dirtied.clear();
-        self.pages.iter_mut().flatten().for_each(|page| page.dirty = false);
+        self.pages.values_mut().for_each(|page| page.dirty = false);
     }
 
     /// What changed since the last time, as it is now; the next container to be made has this
@@ -232,7 +233,7 @@ impl ContainerTable {
         let mut pages = Vec::with_capacity(numbers.len());
         for number in numbers {
             let mut words = Box::new([0; ENTRIES_PER_PAGE]);
-            if let Some(page) = &mut self.pages[number] {
+            if let Some(page) = self.pages.get_mut(number) {
                 page.dirty = false;
                 for (place, info) in page.containers.iter().enumerate() {
                     if let Some(info) = info {
@@ -240,7 +241,7 @@ impl ContainerTable {
                     }
                 }
                 if page.used == 0 {
-                    self.pages[number] = None;
+                    self.pages.take(number);
                     self.present -= 1;
                 }
             }
@@ -252,7 +253,7 @@ impl ContainerTable {
     /// What was frozen was not written after all.
     pub fn thaw(&mut self, frozen: &FrozenTable) {
         for &(number, _) in &frozen.pages {
-            if let Some(page) = &mut self.pages[number] {
+            if let Some(page) = self.pages.get_mut(number) {
                 page.dirty = true;
             }
             self.dirtied.push(number);
@@ -263,7 +264,7 @@ impl ContainerTable {
     /// more, and those above.
     pub fn pages_max(&self) -> usize {
         let mut pages = self.present + 1;
-        let mut level = self.pages.len() + 1;
+        let mut level = self.pages.end() + 1;
         while level > 1 {
             level = level.div_ceil(REFERENCES_PER_PAGE);
             pages += level;
@@ -273,17 +274,15 @@ impl ContainerTable {
 
     fn info_mut(&mut self, id: ContainerId) -> Option<&mut ContainerInfo> {
         let (page, place) = place_of(id);
-        self.pages.get_mut(page)?.as_mut()?.containers[place].as_mut()
+        self.pages.get_mut(page)?.containers[place].as_mut()
     }
 
     /// The place of a container, which may be empty.
     fn slot(&mut self, id: ContainerId) -> (&mut TablePage, usize) {
         let (number, place) = place_of(id);
-        if number >= self.pages.len() {
-            self.pages.resize_with(number + 1, || None);
-        }
-        self.present += usize::from(self.pages[number].is_none());
-        let page = self.pages[number].get_or_insert_with(|| {
+        let present = &mut self.present;
+        let page = self.pages.get_or_put_with(number, || {
+            *present += 1;
             let containers = Box::new([None; RECORDS_PER_PAGE]);
             TablePage { containers, used: 0, dirty: false }
         });
@@ -360,7 +359,7 @@ impl ContainerTable {
     /// What is known of a container.
     pub fn get(&self, id: ContainerId) -> Option<&ContainerInfo> {
         let (page, place) = place_of(id);
-        self.pages.get(page)?.as_ref()?.containers[place].as_ref()
+        self.pages.get(page)?.containers[place].as_ref()
     }
 
     /// Whether a record of this container may be shared: it is there, not being emptied, and all of
@@ -424,7 +423,7 @@ impl ContainerTable {
     pub fn begin_count(&mut self) {
         self.counting = self.counting.saturating_add(std::mem::take(&mut self.unseen));
         self.counts += 1;
-        for page in self.pages.iter_mut().flatten() {
+        for page in self.pages.values_mut() {
             page.containers.iter_mut().flatten().for_each(|info| info.gained = 0);
         }
     }
@@ -518,39 +517,22 @@ impl ContainerTable {
 
     /// All containers in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (ContainerId, &ContainerInfo)> {
-        let pages = self.pages.iter().enumerate();
-        pages.filter_map(|(number, page)| Some((number, page.as_ref()?))).flat_map(
-            |(number, page)| {
-                let places = page.containers.iter().enumerate();
-                places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
-            },
-        )
+        self.pages.range(0..self.pages.end()).flat_map(|(number, page)| {
+            let places = page.containers.iter().enumerate();
+            places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
+        })
     }
 
     /// The first sealed container with a higher number than `id`.
     pub fn next_sealed(&self, id: ContainerId) -> Option<(ContainerId, ContainerInfo)> {
-        let (mut page, mut place) = place_of(id);
-        place += 1;
-        while page < self.pages.len() {
-            let there = self.pages[page].iter().flat_map(|page| page.containers.iter().enumerate());
-            let sealed = there.skip(place).find_map(|(place, info)| {
-                let info = info.filter(ContainerInfo::is_sealed)?;
-                Some((id_at(page, place), info))
-            });
-            if sealed.is_some() {
-                return sealed;
-            }
-            (page, place) = (page + 1, 0);
-        }
-        None
+        let mut sealed = self.after(id).filter(|(_, info)| info.is_sealed());
+        sealed.next().map(|(id, info)| (id, *info))
     }
 
     /// Those with lower numbers than `id`, in descending order.
     pub fn below(&self, id: ContainerId) -> impl Iterator<Item = (ContainerId, &ContainerInfo)> {
         let (last, _) = place_of(id);
-        let pages = self.pages.iter().enumerate().take(last + 1).rev();
-        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
-        let here = pages.flat_map(|(number, page)| {
+        let here = self.pages.range(0..last + 1).rev().flat_map(|(number, page)| {
             let places = page.containers.iter().enumerate().rev();
             places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
         });
@@ -560,8 +542,7 @@ impl ContainerTable {
     /// Those with higher numbers than `id`, in ascending order.
     pub fn after(&self, id: ContainerId) -> impl Iterator<Item = (ContainerId, &ContainerInfo)> {
         let (first, _) = place_of(id);
-        let pages = self.pages.iter().enumerate().skip(first);
-        let pages = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        let pages = self.pages.range(first..self.pages.end());
         let here = pages.flat_map(|(number, page)| {
             let places = page.containers.iter().enumerate();
             places.filter_map(move |(place, info)| Some((id_at(number, place), info.as_ref()?)))
@@ -572,7 +553,7 @@ impl ContainerTable {
     /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let page = size_of::<[Option<ContainerInfo>; RECORDS_PER_PAGE]>();
-        self.present * page + self.pages.capacity() * size_of::<Option<TablePage>>()
+        self.present * page + self.pages.bytes()
     }
 
     /// How many there are.

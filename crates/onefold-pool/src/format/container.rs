@@ -40,7 +40,7 @@
 use onefold_block::{ContainerId, Lba};
 use onefold_content::Fingerprint;
 
-use super::{FORMAT_VERSION, check_version};
+use super::{FORMAT_VERSION, SEQUENCE_MAX, check_version};
 use crate::error::PoolError;
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, UNIT_BYTES};
 use onefold_block::bytes::{Reader, Writer};
@@ -139,6 +139,9 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<u6
     }
     if &found_uuid != uuid {
         return corrupt(12, "the container belongs to another pool".to_owned());
+    }
+    if epoch > SEQUENCE_MAX {
+        return corrupt(28, format!("no pool comes to checkpoint {epoch}"));
     }
     Ok(epoch)
 }

@@ -19,7 +19,7 @@
 
 use onefold_block::{ContainerId, Lba};
 
-use super::{FORMAT_VERSION, container};
+use super::{FORMAT_VERSION, SEQUENCE_MAX, container};
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, MapEntry};
 use onefold_block::bytes::{Reader, Writer};
 
@@ -204,7 +204,8 @@ pub fn decode(bytes: &[u8]) -> Option<Frame<'_>> {
     let (magic, check) = (reader.array::<4>()?, reader.u32()?);
     let (epoch, number) = (reader.u64()?, reader.u64()?);
     let (len, version) = (reader.u32()? as usize, reader.u32()?);
-    if &magic != MAGIC || len > PAYLOAD_BYTES_MAX || !len.is_multiple_of(8) {
+    let fits = len <= PAYLOAD_BYTES_MAX && len.is_multiple_of(8) && epoch <= SEQUENCE_MAX;
+    if &magic != MAGIC || !fits {
         return None;
     }
     let payload = reader.bytes(len)?;

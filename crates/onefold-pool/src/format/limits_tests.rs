@@ -14,7 +14,7 @@ use super::superblock::{
     Features, KIND_SNAPSHOT, KIND_VOLUME, NOTE_BYTES_MAX, NOTES, PAYLOAD_BYTES_MAX, SNAPSHOTS,
     Superblock, VolumeRecord,
 };
-use super::{check_version, record, witness};
+use super::{SEQUENCE_MAX, check_version, record, witness};
 use crate::map::{BITMAP_PAGES_MAX, ENTRIES_PER_PAGE, VOLUME_NUMBER_MAX};
 use crate::pba::{CHUNKS_PER_CONTAINER_MAX, CONTAINER_BYTES_MAX, Location, MapEntry, Pba};
 use crate::settings::{PoolIdentity, PoolSettings};
@@ -206,7 +206,7 @@ fn entries_of_a_frame_reach_as_far_as_blocks_and_containers_do() {
 }
 
 #[test]
-fn what_is_wrong_with_a_containers_header_is_said_with_its_place() {
+fn what_is_wrong_with_a_containers_header_is_said_with_its_place_and_no_epoch_is_too_high() {
     let header = container::encode_header(ID, &UUID, 7);
     let error = |bytes: &[u8]| container::check_header(bytes, ID, &UUID).unwrap_err().to_string();
     let mut flipped = header.clone();
@@ -225,6 +225,12 @@ fn what_is_wrong_with_a_containers_header_is_said_with_its_place() {
         }),
     ] {
         assert_eq!(error(&bytes), format!("corrupt container 77 {said}"));
+    }
+    for (epoch, fits) in [(SEQUENCE_MAX, true), (SEQUENCE_MAX + 1, false)] {
+        let found = container::check_header(&container::encode_header(ID, &UUID, epoch), ID, &UUID);
+        assert_eq!(found.is_ok(), fits, "{epoch}");
+        let found = frame::encode(epoch, 6, &Entries::default());
+        assert_eq!(frame::decode(&found).is_some(), fits, "{epoch}");
     }
     let longer = [&header[..], &[1; 9]].concat();
     assert_eq!(container::check_header(&longer, ID, &UUID).unwrap(), 7);

@@ -20,6 +20,18 @@ use crate::error::PoolError;
 /// and no room for what follows; no release ever wrote it.
 pub const FORMAT_VERSION: u32 = 2;
 
+/// The highest number of a checkpoint: pages of the map tell with 48 bits which one wrote them.
+pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
+
+/// The number of a checkpoint that is about to be made.
+pub(crate) fn check_sequence(sequence: u64) -> Result<u64, PoolError> {
+    if sequence > SEQUENCE_MAX {
+        let most = format!("a pool can have {SEQUENCE_MAX} checkpoints in its life");
+        return Err(PoolError::Setting(most));
+    }
+    Ok(sequence)
+}
+
 /// Refuse a structure of another version, whose checksum holds, by name.
 pub(crate) fn check_version(what: &str, found: u32) -> Result<(), PoolError> {
     let (what, supported) = (what.to_owned(), FORMAT_VERSION);

@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 use onefold_block::{ByteSize, ChunkSize, Media};
 use onefold_content::{Compression, FingerprintKind};
 
-use super::{FORMAT_VERSION, check_version};
+use super::{FORMAT_VERSION, SEQUENCE_MAX, check_version};
 use crate::error::PoolError;
 use crate::map::{BITMAP_PAGES_MAX, HEIGHT_MAX, VOLUME_NUMBER_MAX, height_for};
+use crate::pba::CONTAINER_ID_MAX;
 use crate::settings::{PoolIdentity, PoolSettings};
 use onefold_block::bytes::{Reader, Writer};
 
@@ -323,6 +324,7 @@ impl Superblock {
     }
 
     fn decode_payload(sequence: u64, features: Features, reader: &mut Reader<'_>) -> Option<Self> {
+        let is_numbered = (1..=SEQUENCE_MAX).contains(&sequence);
         let identity = PoolIdentity { uuid: reader.array()?, key: reader.array()? };
         let chunk_size = ChunkSize::new(ByteSize(u64::from(reader.u32()?))).ok()?;
         let fingerprint = FingerprintKind::from_id(reader.u8()?)?;
@@ -332,6 +334,11 @@ impl Superblock {
         let settings = PoolSettings { chunk_size, fingerprint, compression, container_bytes };
         settings.check().ok()?;
         let (next_container, next_volume) = (reader.u32()?, reader.u32()?);
+        // One past the last where all of them are used up; none is 0.
+        if !is_numbered || next_volume == 0 || !(1..=CONTAINER_ID_MAX + 1).contains(&next_container)
+        {
+            return None;
+        }
         let (table, slots, slot_pages) = (reader.u128()?, reader.u128()?, reader.u32()?);
         let count = reader.u32()?;
         let volumes: Option<Vec<_>> =
@@ -520,6 +527,23 @@ mod tests {
             let bytes = Superblock { settings, ..sample() }.encode();
             assert_eq!(Superblock::decode("super.0", &bytes).is_ok(), fits, "{container_bytes}");
         }
+        let sample_with = |sequence, next_container, next_volume| {
+            Superblock { sequence, next_container, next_volume, ..sample() }.encode()
+        };
+        for (sequence, next_container, next_volume, fits) in [
+            (SEQUENCE_MAX, 1, 1, true),
+            (SEQUENCE_MAX, CONTAINER_ID_MAX + 1, u32::MAX, true),
+            (SEQUENCE_MAX + 1, 9, 4, false),
+            (12, 0, 4, false),
+            (12, CONTAINER_ID_MAX + 2, 4, false),
+            (12, 9, 0, false),
+        ] {
+            let bytes = sample_with(sequence, next_container, next_volume);
+            assert_eq!(Superblock::decode("super.0", &bytes).is_ok(), fits, "{next_container}");
+        }
+        let mut first = Superblock { sequence: 0, ..sample() };
+        first.volumes.clear();
+        assert!(Superblock::decode("super.0", &first.encode()).is_err(), "the first one is 1");
         let mut longer = sample().encode();
         longer.push(0);
         let len = (longer.len() - HEADER_BYTES) as u64;

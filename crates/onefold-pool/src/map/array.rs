@@ -1,7 +1,8 @@
 //! An array of pages in the map file, copy-on-write like the maps of volumes.
 //! Room: onefold-pool.
 //! In: the pages that changed. Out: the reference to the root, for the checkpoint. The pages above
-//! the leaves are in memory as references, less than 1/128 of what lies below.
+//! the leaves are in memory as references, less than 1/128 of what lies below, and nothing to speak
+//! of where an array has no pages.
 //! Invariants: (1) pages are never written in place; (2) a leaf without a number other than zero
 //! has no page.
 
@@ -11,17 +12,43 @@ use super::page::{
 use super::tree::Map;
 use crate::error::PoolError;
 use crate::pba::{RAW_HOLE, RAW_ZERO};
+use crate::sparse::Sparse;
 
 /// An absent page: all of it is zero.
 const ABSENT: PageRef = PageRef::Uniform(RAW_HOLE);
 /// What a reference that makes no sense is taken for: arrays have no pages of zeroes' entries.
 pub const NO_PAGE: PageRef = PageRef::Uniform(RAW_ZERO);
 
+/// The references to the pages of one level, those that there are.
+#[derive(Debug, Default)]
+pub struct Level {
+    /// Pages that there is room for.
+    len: usize,
+    references: Sparse<PageRef>,
+}
+
+impl Level {
+    /// The reference to a page.
+    pub(super) fn get(&self, number: usize) -> PageRef {
+        self.references.get(number).copied().unwrap_or(ABSENT)
+    }
+
+    /// Replace the reference to a page. Returns the former one.
+    pub(super) fn replace(&mut self, number: usize, reference: PageRef) -> PageRef {
+        debug_assert!(number < self.len, "there is room for it");
+        let former = match reference {
+            ABSENT => self.references.take(number),
+            _ => self.references.put(number, reference),
+        };
+        former.unwrap_or(ABSENT)
+    }
+}
+
 /// The references to all pages of an array.
 #[derive(Debug)]
 pub struct PageArray {
     /// By level, from the leaves up; the last has the root alone.
-    pub(super) levels: Vec<Vec<PageRef>>,
+    pub(super) levels: Vec<Level>,
     /// Levels were added and are not written yet.
     pub(super) grown: bool,
 }
@@ -41,7 +68,7 @@ struct Reading<'a> {
 impl PageArray {
     /// An array without pages.
     pub fn new() -> Self {
-        Self { levels: vec![vec![ABSENT]], grown: false }
+        Self { levels: vec![Level { len: 1, ..Level::default() }], grown: false }
     }
 
     /// Read all of an array of so many leaves.
@@ -61,17 +88,17 @@ impl PageArray {
 
     /// Leaves that there is room for.
     pub fn leaves(&self) -> usize {
-        self.levels[0].len()
+        self.levels[0].len
     }
 
     pub(super) fn root(&self) -> PageRef {
-        self.levels[self.levels.len() - 1][0]
+        self.levels[self.levels.len() - 1].get(0)
     }
 
     /// Where its pages are, and what each is called.
     pub fn places(&self, what: &'static str) -> impl Iterator<Item = (Place, String)> {
         self.levels.iter().enumerate().flat_map(move |(level, references)| {
-            let numbered = references.iter().enumerate();
+            let numbered = references.references.range(0..references.len);
             numbered.filter_map(move |(number, reference)| {
                 Some((reference.place()?, format!("page {number} of level {level} of the {what}")))
             })
@@ -83,12 +110,11 @@ impl PageArray {
         let mut needed = leaves.max(1);
         for level in 0.. {
             if level == self.levels.len() {
-                self.levels.push(Vec::new());
+                self.levels.push(Level::default());
                 self.grown = true;
             }
-            let references = &mut self.levels[level];
-            needed = needed.max(references.len());
-            references.resize(needed, ABSENT);
+            needed = needed.max(self.levels[level].len);
+            self.levels[level].len = needed;
             if needed == 1 && level + 1 == self.levels.len() {
                 return;
             }
@@ -112,8 +138,7 @@ impl PageArray {
         let mut placed = map.place(&leaves, Words::Numbers, birth)?;
         for level in 0..self.levels.len() {
             for (&number, &reference) in numbers.iter().zip(&placed) {
-                let former = std::mem::replace(&mut self.levels[level][number], reference);
-                map.release(former);
+                map.release(self.levels[level].replace(number, reference));
             }
             if level + 1 == self.levels.len() {
                 break;
@@ -134,9 +159,10 @@ impl PageArray {
     /// The page with this number above a level.
     pub(super) fn above(&self, level: usize, number: usize) -> Box<Page> {
         let mut page = Box::new([RAW_HOLE; ENTRIES_PER_PAGE]);
-        let below = self.levels[level].iter().skip(number * REFERENCES_PER_PAGE);
-        for (number, reference) in below.take(REFERENCES_PER_PAGE).enumerate() {
-            page::set_reference(&mut page, number, *reference);
+        let first = number * REFERENCES_PER_PAGE;
+        let below = self.levels[level].references.range(first..first + REFERENCES_PER_PAGE);
+        for (number, reference) in below {
+            page::set_reference(&mut page, number - first, *reference);
         }
         page
     }
@@ -150,7 +176,7 @@ impl Reading<'_> {
         reference: PageRef,
     ) -> Result<(), PoolError> {
         let under = REFERENCES_PER_PAGE.pow(level as u32);
-        let end = ((number + 1) * under).min(array.levels[0].len());
+        let end = ((number + 1) * under).min(array.levels[0].len);
         let leaves = number * under..end;
         let PageRef::Stored { place, check } = reference else {
             if reference == ABSENT {
@@ -159,7 +185,7 @@ impl Reading<'_> {
             let error = self.corrupt(level, &leaves, 0, "the page above refers to no page");
             return (self.visit)(leaves, Err(error));
         };
-        array.levels[level][number] = reference;
+        array.levels[level].replace(number, reference);
         let page = match self.map.read_slot(place, check) {
             Ok(page) => page,
             Err(PoolError::Corrupt { problem, .. }) => {
@@ -172,7 +198,7 @@ impl Reading<'_> {
             return (self.visit)(leaves, Ok(&page));
         }
         let first = number * REFERENCES_PER_PAGE;
-        let children = (array.levels[level - 1].len() - first).min(REFERENCES_PER_PAGE);
+        let children = (array.levels[level - 1].len - first).min(REFERENCES_PER_PAGE);
         for child in 0..children {
             let reference = PageRef::from_raw(page::raw_reference(&page, child));
             let reference = reference.unwrap_or(NO_PAGE);

@@ -116,13 +116,14 @@ impl SlotBitmap {
                 let mut number = leaf;
                 for level in 0..self.array.levels.len() {
                     if let Entry::Vacant(page) = planned.entry((level, number)) {
-                        let reference = &mut self.array.levels[level][number];
-                        if let Some(former) = reference.place() {
+                        let level = &mut self.array.levels[level];
+                        if let Some(former) = level.get(number).place() {
                             slots.release(former.slot);
                         }
                         let slot = *page.insert(slots.allocate());
                         // Its checksum follows. Without it the page is written again.
-                        *reference = PageRef::Stored { place: Place { slot, birth }, check: 0 };
+                        let place = Place { slot, birth };
+                        level.replace(number, PageRef::Stored { place, check: 0 });
                     }
                     number /= REFERENCES_PER_PAGE;
                 }
@@ -147,9 +148,10 @@ impl SlotBitmap {
             };
             let from = bytes.len();
             encode(&page, &mut bytes);
-            let reference = &mut self.array.levels[level][number];
-            if let Some(place) = reference.place() {
-                *reference = PageRef::Stored { place, check: crc32fast::hash(&bytes[from..]) };
+            let level = &mut self.array.levels[level];
+            if let Some(place) = level.get(number).place() {
+                let check = crc32fast::hash(&bytes[from..]);
+                level.replace(number, PageRef::Stored { place, check });
             }
         }
         let slots: Vec<u32> = batch.iter().map(|(_, slot)| *slot).collect();

@@ -39,13 +39,14 @@ use self::report::{ByVolume, Ranges};
 use crate::check::CHUNKS_PER_PASS;
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
+use crate::format;
 use crate::format::superblock::{LOST_BLOCKS, Superblock, VolumeRecord};
 use crate::lock;
 use crate::map::{NO_SNAPSHOT, PAGE_BYTES, Root, Settled, VOLUME_NUMBER_MAX};
 use crate::open::{
     CONTAINER_FOLDER, JOURNAL_FILE, MAP_FILE, SUPER_FILES, refuse_unfinished_repair, volume_state,
 };
-use crate::pba::{MapEntry, Pba};
+use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
 use crate::pool::Pool;
 use crate::rescue::{self, RescuePoint, RescueReport};
 use crate::settings::{Budgets, PoolIdentity};
@@ -234,7 +235,9 @@ impl Planner {
         let map = Arc::new(Overlay::new(Arc::clone(&left.map))?);
         left.map = Arc::<Overlay>::clone(&map);
         let budgets = Budgets::default();
-        let listed = store.list()?;
+        let mut listed = store.list()?;
+        // No address has room for a higher number: it is no container, whatever it is called.
+        listed.retain(|id| id.get() <= CONTAINER_ID_MAX);
         let inner = rescue::look((left, store), &base, budgets, None, &mut found)?;
         let slots = data_end(&*map)?.div_ceil(PAGE_BYTES as u64);
         // Nothing that is referred to is written over.
@@ -429,6 +432,15 @@ impl Planner {
         self.base.next_volume.max(last.saturating_add(1))
     }
 
+    /// The number of the newest checkpoint that anything tells of; two are about to follow.
+    fn newest_sequence(&self) -> Result<u64, PoolError> {
+        let journal = crate::journal::good_frames(&*self.inner.files.journal, 0);
+        let journal = journal.ok().and_then(|frames| frames.last().map(|frame| frame.epoch));
+        let newest = self.base.sequence.max(self.newest_epoch).max(journal.unwrap_or(0));
+        format::check_sequence(newest + 2)?;
+        Ok(newest)
+    }
+
     /// Write the new state in memory, and say what is to be done.
     fn conclude(
         mut self,
@@ -481,9 +493,7 @@ impl Planner {
             engine.next_container = engine.next_container.max(last.saturating_add(1));
             engine.next_volume = next_volume;
         }
-        let journal = crate::journal::good_frames(&*self.inner.files.journal, 0);
-        let journal = journal.ok().and_then(|frames| frames.last().map(|frame| frame.epoch));
-        let newest = self.base.sequence.max(self.newest_epoch).max(journal.unwrap_or(0));
+        let newest = self.newest_sequence()?;
         let files = build::build(&self.inner, &self.kept, &others, newest + 1)?;
         let used = |id: &ContainerId| files.references.contains_key(id);
         let rewrites: Vec<(ContainerId, Held)> = self.kept.iter().map(|(i, h)| (*i, *h)).collect();

@@ -6,7 +6,7 @@ use onefold_block::{BlockDevice as _, CrashMode, FaultKind, OpKind, SimFolder, S
 
 use super::*;
 use crate::check::CheckReport;
-use crate::format::container::directory_bytes;
+use crate::format::container::{directory_bytes, encode_header};
 use crate::{OpenOptions, PoolSettings};
 
 const FRESH: PoolIdentity = PoolIdentity { uuid: [8; 16], key: [9; 32] };
@@ -106,6 +106,21 @@ fn in_whatever_parts_records_are_looked_at_a_check_and_a_repair_come_to_the_same
         assert_eq!(again.0, *report, "{at_once} at once");
         assert!(again.1 == *blocks, "{at_once} at once");
     }
+}
+
+#[test]
+fn what_is_called_a_container_past_the_last_one_is_none_to_a_repair() {
+    let folder = damaged();
+    let containers = folder.existing_subfolder(CONTAINER_FOLDER).unwrap();
+    let expected = repaired(&folder, CHUNKS_PER_PASS);
+    let uuid = Superblock::read(&*folder.open("super.0").unwrap(), "");
+    let uuid = uuid.unwrap().unwrap().identity.uuid;
+    for number in [CONTAINER_ID_MAX + 1, u32::MAX] {
+        let header = encode_header(ContainerId::new(number), &uuid, 1);
+        let media = containers.create(&format!("{number:08x}.container")).unwrap();
+        media.write(0, &header).unwrap();
+    }
+    assert!(repaired(&folder, CHUNKS_PER_PASS) == expected, "it changes nothing");
 }
 
 /// Names of new files that are not in place.
