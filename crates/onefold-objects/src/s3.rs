@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -17,7 +18,7 @@ use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ObjectStore,
-    ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig, UpdateVersion,
+    ObjectStoreExt as _, PutMode, PutOptions, PutPayload, PutResult, RetryConfig, UpdateVersion,
 };
 use tokio::runtime::Runtime;
 
@@ -86,6 +87,8 @@ pub struct S3Objects {
     place: S3Place,
     store: AmazonS3,
     runtime: Runtime,
+    /// The store was found to take tags without their quotes alone.
+    takes_bare_tags: AtomicBool,
 }
 
 impl S3Objects {
@@ -151,7 +154,8 @@ impl S3Objects {
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { place: place.clone(), store, runtime })
+        let takes_bare_tags = AtomicBool::new(false);
+        Ok(Self { place: place.clone(), store, runtime, takes_bare_tags })
     }
 
     /// Open a place for a use, locked against what would disturb it, with the lock renewed as long
@@ -200,6 +204,38 @@ impl S3Objects {
 
     fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, ObjectError> {
         self.runtime.block_on(request).map_err(|error| self.refused(&error))
+    }
+
+    fn put_if(&self, path: &Path, payload: &PutPayload, mode: PutMode) -> Result<PutResult, Error> {
+        let options = PutOptions { mode, ..PutOptions::default() };
+        self.runtime.block_on(self.store.put_opts(path, payload.clone(), options))
+    }
+
+    /// Put what replaces the object that has this tag. The gateway of Ceph says tags in quotes as
+    /// all stores do, but compares what a put names with the tag alone: where the store refuses a
+    /// tag that the object has, it is asked without the quotes.
+    fn replace(&self, path: &Path, payload: &PutPayload, tag: &str) -> Result<PutResult, Error> {
+        let ask = |tag: &str| {
+            let version = UpdateVersion { e_tag: Some(tag.to_owned()), version: None };
+            self.put_if(path, payload, PutMode::Update(version))
+        };
+        let bare = tag.trim_matches('"');
+        if self.takes_bare_tags.load(Ordering::Relaxed) {
+            return ask(bare);
+        }
+        let put = ask(tag);
+        if bare == tag || !matches!(put, Err(Error::Precondition { .. })) {
+            return put;
+        }
+        match self.runtime.block_on(self.store.head(path)) {
+            Ok(now) if now.e_tag.as_deref() == Some(tag) => {
+                let put = ask(bare);
+                self.takes_bare_tags.store(put.is_ok(), Ordering::Relaxed);
+                put
+            }
+            Ok(_) | Err(Error::NotFound { .. }) => put,
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self, path: &Path, options: GetOptions) -> Result<(Stored, Vec<u8>), Error> {
@@ -296,16 +332,12 @@ impl Objects for S3Objects {
 
     fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
         let path = self.place.path(name)?;
-        let mode = match expect {
-            Expect::Nothing => PutMode::Create,
-            Expect::Tag(tag) => {
-                PutMode::Update(UpdateVersion { e_tag: Some(tag.clone()), version: None })
-            }
-            Expect::Anything => PutMode::Overwrite,
-        };
         let payload = PutPayload::from(bytes.to_vec());
-        let options = PutOptions { mode, ..PutOptions::default() };
-        let put = self.runtime.block_on(self.store.put_opts(&path, payload.clone(), options));
+        let put = match expect {
+            Expect::Nothing => self.put_if(&path, &payload, PutMode::Create),
+            Expect::Tag(tag) => self.replace(&path, &payload, tag),
+            Expect::Anything => self.put_if(&path, &payload, PutMode::Overwrite),
+        };
         let put = match put {
             // AWS_CONDITIONAL_PUT=disabled says that the store knows no conditions.
             Err(Error::NotImplemented { .. }) => self.run(self.store.put(&path, payload)),

@@ -106,6 +106,31 @@ fn every_request_gets_its_answer() {
 }
 
 #[test]
+fn a_store_that_takes_tags_without_their_quotes_alone_is_asked_so() {
+    let server = Server::start();
+    server.want_bare_tags();
+    let objects = open(&server);
+    let first = objects.put("a", b"first", &Expect::Nothing).unwrap();
+    let asked = |expect: &Expect, bytes: &[u8]| {
+        let before = server.answered();
+        let put = objects.put("a", bytes, expect);
+        (put, server.answered() - before)
+    };
+    // Refused, looked at, and put; from then on put at once.
+    let (second, requests) = asked(&Expect::Tag(first.clone()), b"second");
+    assert_eq!(requests, 3);
+    let (third, requests) = asked(&Expect::Tag(second.unwrap()), b"third");
+    assert_eq!(requests, 1);
+    assert_eq!(asked(&Expect::Tag(first.clone()), b"x"), (Err(ObjectError::Conflict), 1));
+    assert_eq!(objects.tail("a", 9).unwrap().stored.tag, third.unwrap());
+    // One that is really another's, or not there, is no reason to ask so.
+    let objects = open(&server);
+    assert_eq!(objects.put("a", b"x", &Expect::Tag(first.clone())), Err(ObjectError::Conflict));
+    assert_eq!(objects.put("b", b"x", &Expect::Tag(first)), Err(ObjectError::Conflict));
+    check_requests(&open_place(&server, "s3://bucket"), 64 << 10);
+}
+
+#[test]
 fn folders_in_s3_keep_the_contract_of_folders() {
     check_folder(&|| Arc::new(ObjectFolder::new(Arc::new(open(&Server::start())), None)));
 }

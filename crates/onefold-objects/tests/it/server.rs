@@ -5,6 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use onefold_objects::{Expect, ObjectError, Objects as _, SimObjects};
@@ -39,6 +41,10 @@ struct Shared {
     faults: Mutex<VecDeque<Fault>>,
     /// What becomes of each, from now on.
     always: Mutex<Option<Fault>>,
+    /// A put names tags without quotes, or it is refused.
+    wants_bare_tags: AtomicBool,
+    /// Requests that were answered.
+    answered: AtomicU64,
 }
 
 struct Request {
@@ -84,6 +90,8 @@ impl Server {
             store: store.clone(),
             faults: Mutex::default(),
             always: Mutex::default(),
+            wants_bare_tags: AtomicBool::default(),
+            answered: AtomicU64::default(),
         });
         let of_thread = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -99,6 +107,18 @@ impl Server {
     #[allow(dead_code, reason = "each test program has what it needs")]
     pub fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.shared.faults.lock().unwrap().extend(faults);
+    }
+
+    /// Compare tags with what a put names as Ceph's gateway does.
+    #[allow(dead_code, reason = "each test program has what it needs")]
+    pub fn want_bare_tags(&self) {
+        self.shared.wants_bare_tags.store(true, Relaxed);
+    }
+
+    /// Requests that were answered so far.
+    #[allow(dead_code, reason = "each test program has what it needs")]
+    pub fn answered(&self) -> u64 {
+        self.shared.answered.load(Relaxed)
     }
 
     /// Let this become of every request, or no more.
@@ -166,6 +186,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
 }
 
 fn answer(shared: &Shared, request: &Request) -> Answer {
+    shared.answered.fetch_add(1, Relaxed);
     let path = request.path.trim_start_matches('/');
     let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
     if bucket != "bucket" {
@@ -218,6 +239,9 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
             let matches = request.headers.get("if-match");
             let expect = match (request.headers.get("if-none-match"), matches) {
                 (Some(_), _) => Expect::Nothing,
+                (None, Some(tag)) if shared.wants_bare_tags.load(Relaxed) => {
+                    Expect::Tag(tag.clone())
+                }
                 (None, Some(tag)) => Expect::Tag(tag.trim_matches('"').to_owned()),
                 (None, None) => Expect::Anything,
             };
