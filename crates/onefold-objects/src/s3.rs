@@ -367,8 +367,12 @@ impl Objects for S3Objects {
     fn complete(&self, name: &str, upload: &str, tags: &[String]) -> Result<String, ObjectError> {
         let (path, id) = (self.place.path(name)?, upload.to_owned());
         let parts = tags.iter().map(|tag| PartId { content_id: tag.clone() }).collect();
-        let put = self.run(self.store.complete_multipart(&path, &id, parts));
-        put.map(|put| put.e_tag.unwrap_or_default()).map_err(of_upload)
+        let put = self.run(self.store.complete_multipart(&path, &id, parts)).map_err(of_upload)?;
+        match put.e_tag.filter(|tag| !tag.is_empty()) {
+            Some(tag) => Ok(tag),
+            // The gateway of Ceph answers without it.
+            None => Ok(self.run(self.store.head(&path))?.e_tag.unwrap_or_default()),
+        }
     }
 
     fn abort(&self, name: &str, upload: &str) -> Result<(), ObjectError> {

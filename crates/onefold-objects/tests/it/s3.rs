@@ -106,9 +106,9 @@ fn every_request_gets_its_answer() {
 }
 
 #[test]
-fn a_store_that_takes_tags_without_their_quotes_alone_is_asked_so() {
+fn the_gateway_of_ceph_is_told_tags_as_it_takes_them() {
     let server = Server::start();
-    server.want_bare_tags();
+    server.be_as_ceph();
     let objects = open(&server);
     let first = objects.put("a", b"first", &Expect::Nothing).unwrap();
     let asked = |expect: &Expect, bytes: &[u8]| {

@@ -41,8 +41,9 @@ struct Shared {
     faults: Mutex<VecDeque<Fault>>,
     /// What becomes of each, from now on.
     always: Mutex<Option<Fault>>,
-    /// A put names tags without quotes, or it is refused.
-    wants_bare_tags: AtomicBool,
+    /// A put names tags without quotes, or it is refused, and what was sent in parts is answered
+    /// without a tag.
+    is_as_ceph: AtomicBool,
     /// Requests that were answered.
     answered: AtomicU64,
 }
@@ -90,7 +91,7 @@ impl Server {
             store: store.clone(),
             faults: Mutex::default(),
             always: Mutex::default(),
-            wants_bare_tags: AtomicBool::default(),
+            is_as_ceph: AtomicBool::default(),
             answered: AtomicU64::default(),
         });
         let of_thread = Arc::clone(&shared);
@@ -109,10 +110,10 @@ impl Server {
         self.shared.faults.lock().unwrap().extend(faults);
     }
 
-    /// Compare tags with what a put names as Ceph's gateway does.
+    /// Take and tell tags as Ceph's gateway does.
     #[allow(dead_code, reason = "each test program has what it needs")]
-    pub fn want_bare_tags(&self) {
-        self.shared.wants_bare_tags.store(true, Relaxed);
+    pub fn be_as_ceph(&self) {
+        self.shared.is_as_ceph.store(true, Relaxed);
     }
 
     /// Requests that were answered so far.
@@ -222,8 +223,10 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
                 .map(|part| part.split("</ETag>").next().unwrap().trim_matches('"').to_owned());
             match store.complete(key, id, &tags.collect::<Vec<_>>()) {
                 Ok(tag) => {
+                    let is_told = !shared.is_as_ceph.load(Relaxed);
+                    let tag = if is_told { format!("\"{tag}\"") } else { String::new() };
                     let xml = format!(
-                        "<CompleteMultipartUploadResult><ETag>\"{tag}\"</ETag>\
+                        "<CompleteMultipartUploadResult><ETag>{tag}</ETag>\
                          </CompleteMultipartUploadResult>"
                     );
                     Answer::of(200, xml)
@@ -239,9 +242,7 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
             let matches = request.headers.get("if-match");
             let expect = match (request.headers.get("if-none-match"), matches) {
                 (Some(_), _) => Expect::Nothing,
-                (None, Some(tag)) if shared.wants_bare_tags.load(Relaxed) => {
-                    Expect::Tag(tag.clone())
-                }
+                (None, Some(tag)) if shared.is_as_ceph.load(Relaxed) => Expect::Tag(tag.clone()),
                 (None, Some(tag)) => Expect::Tag(tag.trim_matches('"').to_owned()),
                 (None, None) => Expect::Anything,
             };
