@@ -266,8 +266,7 @@ impl Inner {
             return Vec::new();
         }
         let since = engine.entries.len_bytes() as u64;
-        engine.space.journal_restarted();
-        engine.space.journal_took(since);
+        engine.space.journal_restarted(since);
         self.map.checkpoint_is_durable();
         if let Some(snapshot) = frozen.snapshot {
             self.know_snapshot(snapshot, frozen.map.root(snapshot.0.volume));
@@ -304,12 +303,10 @@ impl Inner {
         };
         let there = |volume: &&Arc<VolumeState>| !volume.gone.load(Ordering::Relaxed);
         let volumes: Vec<VolumeRecord> = volumes.values().filter(there).map(record).collect();
-        let of_snapshots =
-            |v: &VolumeRecord| v.kind != KIND_VOLUME || v.origin != 0 || v.parent != 0;
         let mut features = self.features;
         features.must_refuse &= !(SNAPSHOTS | NOTES);
         features.must_refuse |= SEALED_IN_JOURNAL;
-        if volumes.iter().any(of_snapshots) {
+        if volumes.iter().any(VolumeRecord::is_of_snapshots) {
             features.must_refuse |= SNAPSHOTS;
         }
         if volumes.iter().any(|volume| !volume.note.is_empty()) {

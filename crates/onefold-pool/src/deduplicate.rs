@@ -347,23 +347,23 @@ impl Inner {
         };
         let merge = Merge::new(runs, inputs, self.alive(), limits);
         let merge = merge.map(|merge| match self.filters_to_make(state) {
-            0 => merge,
-            bytes => merge.with_filters(bytes),
+            None => merge,
+            Some(bytes) => merge.with_filters(bytes),
         });
         self.begin_merge(state, merge).map(|()| true)
     }
 
     /// Bytes of filters that are made of a run while it is written: in the memory for sorting, of
     /// which a merge has no other use, and a new run a 14th. An index that knows all asks none.
-    fn filters_to_make(&self, state: &Deduplication) -> u64 {
+    fn filters_to_make(&self, state: &Deduplication) -> Option<u64> {
         if self.index_knows_all() {
-            return 0;
+            return None;
         }
         let sorting = self.sorted_max() * size_of::<Pair>() as u64;
         let kept: u64 = state.made.iter().map(Asked::bytes).sum();
         let most =
             (self.index_memory() - self.directories.budget_bytes() as u64) / FILTER_SHARE_MAX;
-        sorting.min(most).saturating_sub(kept)
+        Some(sorting.min(most).saturating_sub(kept)).filter(|&bytes| bytes > 0)
     }
 
     /// Where other runs are there than those that writers ask, these are next.
@@ -597,7 +597,7 @@ impl Inner {
         let runs = self.runs(&mut state.runs)?;
         let number = runs.take_number();
         let mut output = Output::new(number, sequence, Vec::new(), covered, SEGMENT_PAIRS);
-        if filters > 0 {
+        if let Some(filters) = filters {
             output = output.with_filters(pairs.len() as u64, filters);
         }
         for pair in pairs {

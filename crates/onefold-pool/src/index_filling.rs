@@ -209,7 +209,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder, SplitMix64};
 
     use super::*;
     use crate::PoolSettings;
@@ -235,5 +235,23 @@ mod tests {
         assert!(!filling.hooks_read.load(Ordering::Relaxed));
         assert_eq!(pool.inner.index.stats().entries, told, "the same is told once");
         assert!(pool.fill_index(u64::MAX) && filling.containers_left() == 0);
+    }
+
+    #[test]
+    fn an_index_that_is_full_of_hooks_reads_no_more_containers() {
+        let folder = SimFolder::new();
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        let pool = crate::empty_pool::new(&folder, &settings);
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &SplitMix64::new(1).bytes(1 << 20), true).unwrap();
+        pool.set_index_memory(1 << 20).unwrap();
+        let place = Place::new(ContainerId::new(77), 0).unwrap();
+        let hashes = (0..).map(|n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let hooks = hashes.filter(|&hash| is_hook(hash)).map(|hash| (hash, place));
+        pool.inner.index.insert_many(&hooks.take(200_000).collect::<Vec<_>>());
+        assert!(pool.inner.index.is_full_of_hooks());
+        pool.inner.fill_index_again(&mut pool.inner.index_filling.below.lock().unwrap());
+        assert!(pool.inner.index_filling.containers_left() > 2);
+        assert!(pool.fill_index(1), "none of them would find a place");
     }
 }

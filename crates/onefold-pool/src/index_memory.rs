@@ -69,6 +69,8 @@ mod tests {
         assert!(matches!(refused, Err(PoolError::Setting(_))), "{refused:?}");
         assert_eq!(inner.index_memory(), OpenOptions::default().budgets.index_bytes);
         let budgets = || (inner.directories.budget_bytes(), inner.index.stats().budget_bytes);
+        let (directories, index) = budgets();
+        assert_eq!(directories as u64 + index, inner.index_memory());
         for (mib, directories) in [(1, 256 << 10), (16, 2 << 20), (1, 256 << 10)] {
             assert!(!pool.set_index_memory(mib << 20).unwrap(), "it knows all");
             assert_eq!(inner.index_memory(), mib << 20);

@@ -222,6 +222,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_deletion_leaves_to_a_volume_that_was_looked_at_is_found() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1024 * 4096)).unwrap();
+        let write = |block: u64, byte| volume.write_at(block * 4096, &[byte; 4096], false).unwrap();
+        write(0, 1);
+        write(600, 2);
+        pool.snapshot("main@one", 0, false).unwrap();
+        write(600, 3);
+        let id = pool.inner.newest();
+        let mut pass = pool.inner.begin_live_pass(vec![id]);
+        // All of the volume: its first leaf is the snapshot's.
+        assert_eq!(pool.inner.live_turn(&mut pass).unwrap().0, Turn::More);
+        assert_eq!(pass.found(id).len(), 1);
+        pool.delete_snapshot("main@one").unwrap();
+        while !pool.give_up_deleted(u64::MAX).unwrap() {}
+        while pool.inner.live_turn(&mut pass).unwrap().0 != Turn::Whole {}
+        let mut found = pass.found(id).to_vec();
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
     fn who_waits_to_make_a_snapshot_is_seen_until_it_is_its_turn() {
         let folder = SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &PoolSettings::default());

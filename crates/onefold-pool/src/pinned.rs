@@ -59,8 +59,8 @@ impl Pinned {
 }
 
 impl Inner {
-    /// What is dead beside what snapshots refer to is worth a pass over the maps from so much on.
-    pub fn worth_punching(&self, totals: &SpaceTotals) -> u64 {
+    /// What is dead is worth a checkpoint or a pass over the maps from so much on.
+    pub fn worth_a_pass(&self, totals: &SpaceTotals) -> u64 {
         (totals.stored_bytes / 16).max(self.slack_bytes())
     }
 
@@ -75,7 +75,7 @@ impl Inner {
     ) -> Result<bool, PoolError> {
         let look = |pinned: &Pinned| {
             let engine = self.engine();
-            (pinned.dead_bytes(&engine.table), self.worth_punching(&engine.table.totals()))
+            (pinned.dead_bytes(&engine.table), self.worth_a_pass(&engine.table.totals()))
         };
         let (before, worth) = look(&reclaim.pinned);
         if under_way.is_none() {
@@ -146,7 +146,7 @@ mod tests {
         crate::Pool::create(&folder, &crate::PoolSettings::default(), identity).unwrap();
         let pool = crate::Pool::open(&folder, &crate::OpenOptions::default()).unwrap();
         let worth = |stored_bytes| {
-            pool.inner.worth_punching(&SpaceTotals { stored_bytes, ..SpaceTotals::default() })
+            pool.inner.worth_a_pass(&SpaceTotals { stored_bytes, ..SpaceTotals::default() })
         };
         let slack = worth(0);
         assert_eq!((slack, worth(16 * slack)), (pool.inner.slack_bytes(), slack));

@@ -135,23 +135,16 @@ impl Inner {
         let may = |id: &ContainerId, info: &ContainerInfo| {
             info.dead_bytes() >= PUNCH_BYTES as u64 && !info.closing && !in_memory.contains(id)
         };
-        let mut candidates: Vec<(u64, ContainerId, u64)> = engine
+        let candidates = engine
             .table
             .iter()
             .filter(|(id, info)| may(id, info) && wanted(*id, info))
             .map(|(id, info)| (info.dead_bytes(), id, info.references))
             .collect();
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
-        let (mut references, mut closed) = (0, Vec::new());
-        for (_, id, more) in candidates {
-            if references + more > REFERENCES_MAX {
-                continue;
-            }
-            references += more;
+        let closed = most_dead(candidates);
+        for &id in &closed {
             engine.table.set_closing(id, true);
-            closed.push(id);
         }
-        closed.sort_unstable();
         closed
     }
 
@@ -253,6 +246,21 @@ fn dead_pages(info: &ContainerInfo, live: &[Location]) -> Vec<Range<usize>> {
     runs
 }
 
+/// Of containers with so many dead bytes and so many references, those with most of the former, as
+/// many as fit into a pass. In order.
+fn most_dead(mut candidates: Vec<(u64, ContainerId, u64)>) -> Vec<ContainerId> {
+    candidates.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut references, mut chosen) = (0, Vec::new());
+    for (_, id, more) in candidates {
+        if references + more <= REFERENCES_MAX {
+            references += more;
+            chosen.push(id);
+        }
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
 #[cfg(test)]
 mod tests {
     use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder};
@@ -262,6 +270,21 @@ mod tests {
     use crate::container::misses::Worth;
     use crate::pba::UNIT_BYTES;
     use crate::{OpenOptions, Pool, PoolSettings};
+
+    #[test]
+    fn containers_with_most_dead_bytes_are_punched_first_as_far_as_memory_goes() {
+        let some = |most: u64| {
+            let all = [(10, 1, 5), (30, 2, most), (20, 3, 7), (5, 4, 1)];
+            let of = |(dead, number, references)| (dead, ContainerId::new(number), references);
+            let chosen = most_dead(all.map(of).to_vec());
+            chosen.into_iter().map(ContainerId::get).collect::<Vec<_>>()
+        };
+        assert_eq!(some(REFERENCES_MAX - 13), [1, 2, 3, 4]);
+        assert_eq!(some(REFERENCES_MAX - 12), [1, 2, 3]);
+        assert_eq!(some(REFERENCES_MAX - 7), [2, 3]);
+        assert_eq!(some(REFERENCES_MAX), [2]);
+        assert_eq!(some(REFERENCES_MAX + 1), [1, 3, 4]);
+    }
 
     #[test]
     fn only_pages_go_in_which_nothing_lives() {
@@ -327,6 +350,19 @@ mod tests {
             true
         });
         assert!(checked.unwrap().unwrap().is_sound());
+        // What may be punched is closed until that ends, and also where it fails.
+        let closing = || -> Vec<ContainerId> {
+            let engine = pool.inner.engine();
+            engine.table.iter().filter(|(_, info)| info.closing).map(|(id, _)| id).collect()
+        };
+        let pass = pool.inner.begin_punching(&Punching::default(), &|_, _| true).unwrap();
+        assert_eq!(closing(), pass.closed());
+        pool.inner.end_punching(&pass);
+        assert_eq!(closing(), []);
+        folder.fail_from(&[OpKind::Write], 1, FaultKind::Enospc);
+        assert!(pool.inner.punch_dead(&mut Punching::default()).is_err());
+        folder.clear_faults();
+        assert_eq!(closing(), []);
         let all: Vec<_> = pool.inner.engine().table.iter().map(|(id, info)| (id, *info)).collect();
         for (id, info) in &all {
             let entries = directories::load(&*pool.inner.plain, *id, info.len_bytes.into());

@@ -88,14 +88,15 @@ impl Pool {
         inner.must_be_as(&volume, &volume, &base)?;
         // What the volume is becomes a snapshot without a name, to be deleted, as in a rollback.
         let mut flusher = inner.flusher();
-        let mut was = 0;
+        let mut was = None;
         inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
             let unnamed = SnapshotOptions::default();
             let taken = inner.take_snapshot(engine, sequence, &volume, "", unnamed)?;
-            was = taken.snapshot;
+            was = Some(taken.snapshot);
             Ok(Some(taken))
         })?;
-        let was = inner.volume_by_number(was).ok_or(PoolError::VolumeDeleted)?;
+        let was = was.and_then(|was| inner.volume_by_number(was));
+        let was = was.ok_or(PoolError::VolumeDeleted)?;
         inner.must_be_as(&volume, &was, &base)?;
         inner.become_snapshot(&mut flusher, &volume, &received, &mut || {
             if inner.map.has_changed(volume.number) {

@@ -16,7 +16,7 @@ use std::sync::{MutexGuard, TryLockError};
 
 use onefold_block::{ContainerId, Lba};
 
-use crate::container::table::{ContainerInfo, ContainerTable, SpaceTotals};
+use crate::container::table::{ContainerInfo, ContainerTable};
 use crate::counters::count;
 use crate::engine::Inner;
 use crate::error::PoolError;
@@ -341,9 +341,9 @@ impl Inner {
 
     /// Give dead containers back, once they are worth a checkpoint or nothing else is left to do.
     fn settle(&self, goal: Goal, at_end: bool) -> Result<(), PoolError> {
-        let SpaceTotals { stored_bytes, dead, dead_bytes, .. } = self.engine().table.totals();
-        let worth = dead_bytes >= (stored_bytes / 16).max(self.slack_bytes());
-        if goal != Goal::Room && dead > 0 && (at_end || worth) {
+        let totals = self.engine().table.totals();
+        let worth = totals.dead_bytes >= self.worth_a_pass(&totals);
+        if goal != Goal::Room && totals.dead > 0 && (at_end || worth) {
             return self.checkpoint();
         }
         Ok(())
@@ -395,13 +395,13 @@ impl Inner {
             Goal::Room => hidden > 0,
             Goal::Target(_) | Goal::Idle(_) => {
                 // Where snapshots come and go faster than a count comes to its end, few are begun.
-                let worth = (totals.stored_bytes / 16).max(self.slack_bytes());
+                let worth = self.worth_a_pass(&totals);
                 hidden > worth.saturating_mul(1 << reclaim.counts_failed.min(20))
             }
         };
         if !worth {
             let Goal::Idle(_) = goal else { return None };
-            if reclaim.pinned.is_worth_punching(pinned_dead, self.worth_punching(&totals)) {
+            if reclaim.pinned.is_worth_punching(pinned_dead, self.worth_a_pass(&totals)) {
                 return Some(Work::Punch(None));
             }
             let live_bytes = totals.live_bytes;
@@ -433,15 +433,12 @@ impl Inner {
     fn conclude(&self, reclaim: &mut Reclaim, work: Work) {
         let Work::Empty(Emptying { victims, memory, pinned, .. }) = work else { return };
         reclaim.pinned.extend(pinned);
-        reclaim.memory = memory;
-        reclaim.memory.references.clear();
-        reclaim.memory.records.clear();
+        reclaim.memory = Memory { reader: memory.reader, ..Memory::default() };
         let mut engine = self.engine();
         for id in victims {
             engine.table.set_closing(id, false);
-            let left = engine.table.get(id).map_or(0, |info| info.references);
-            if left > 0 {
-                reclaim.stuck.insert(id, left);
+            if let Some(left) = engine.table.get(id).filter(|info| info.is_referenced()) {
+                reclaim.stuck.insert(id, left.references);
             }
         }
     }
@@ -715,9 +712,8 @@ fn emptiest(
     left_alone: &HashSet<ContainerId>,
     group_bytes: u64,
 ) -> Vec<ContainerId> {
-    let worth = |info: &ContainerInfo| {
-        info.dead_bytes() > 0 && info.dead_bytes() >= u64::from(info.len_bytes) / DEAD_SHARE_MIN
-    };
+    let worth =
+        |info: &ContainerInfo| info.dead_bytes() >= u64::from(info.len_bytes) / DEAD_SHARE_MIN;
     let mut candidates: Vec<(u64, ContainerId, u64, u64)> = table
         .iter()
         .filter(|(id, info)| is_candidate(*id, info, left_alone) && worth(info))

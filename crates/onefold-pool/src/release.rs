@@ -78,29 +78,20 @@ impl Inner {
         let (first, last) = self.whole_blocks(volume, offset, end);
         let zeroes = vec![0; self.chunk_bytes()];
         let write = |from: u64, upto: u64| {
+            if from >= upto {
+                return Ok(());
+            }
             let data = &zeroes[..(upto - from) as usize];
             let request = WriteRequest { offset: from, data, fua: false };
             self.write_within(volume, &[request], Reach::Anywhere)
         };
-        if first >= last {
-            // Within one chunk, or astride two.
-            let border = offset.next_multiple_of(chunk).clamp(offset, end);
-            if border > offset {
-                write(offset, border)?;
-            }
-            if end > border {
-                write(border, end)?;
-            }
-            return Ok(());
+        if first > last {
+            // Within one chunk.
+            return write(offset, end);
         }
-        if first * chunk > offset {
-            write(offset, first * chunk)?;
-        }
+        write(offset, end.min(first * chunk))?;
         self.fill_blocks(volume, Lba::new(first), last - first, entry)?;
-        if end > last * chunk {
-            write(last * chunk, end)?;
-        }
-        Ok(())
+        write(last * chunk, end)
     }
 
     /// The blocks that lie wholly inside a byte range, as first and one past the last. The last

@@ -76,12 +76,6 @@ impl Records {
         }
     }
 
-    /// Hold nothing; the memory is kept.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.held.clear();
-    }
-
     /// Whether the record at this address is held.
     pub fn holds(&self, pba: Pba) -> bool {
         self.held.contains_key(&pba)

@@ -107,9 +107,9 @@ impl Scrubber {
                 // Nothing refers to it any more, and it went while it was read.
                 continue;
             };
-            if found.problems_total > 0 || punched {
+            if !found.problems.is_empty() || punched {
                 list_blocks(inner, &good, &mut found);
-                if found.problems_total == 0 && found.blocks_total > 0 {
+                if found.problems.is_empty() && !found.blocks.is_empty() {
                     found.found(format!("{id}: records are gone that blocks refer to"));
                 }
             }

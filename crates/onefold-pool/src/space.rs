@@ -113,9 +113,9 @@ impl Space {
         self.journal_used += FRAME_OVERHEAD_BYTES;
     }
 
-    /// The journal began anew.
-    pub fn journal_restarted(&mut self) {
-        self.journal_used = FRAME_OVERHEAD_BYTES;
+    /// The journal began anew; so many bytes of entries are to come into it.
+    pub fn journal_restarted(&mut self, bytes: u64) {
+        self.journal_used = FRAME_OVERHEAD_BYTES + bytes;
     }
 
     /// How much of both checkpoint files must be set aside for so many volumes; 0 if that much is.
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(room(&space), 2600);
         space.frame_begins();
         assert_eq!(room(&space), 2504);
-        space.journal_restarted();
-        assert_eq!(room(&space), 4096 - 2 * 96);
+        space.journal_restarted(100);
+        assert_eq!(room(&space), 4096 - 2 * 96 - 100);
         space.journal(5000, Purpose::Release).unwrap();
         assert_eq!(folder.ops_since(&mut seen), "Reserve journal bytes 4096..8192\n");
         assert_eq!(space.journal_ahead(), 8192..256 << 10);

@@ -120,6 +120,8 @@ mod tests {
     /// not be.
     fn read(store: &FolderContainerStore, len: usize) -> Option<(Vec<u8>, bool)> {
         let mut reader = Reader::default();
+        // Of the container before.
+        reader.room(LEN as u32, 256 << 10).unwrap().fill(9);
         let read = reader.read_bytes(store, ID, (len as u32, 256 << 10));
         read.ok().map(|(bytes, error)| (bytes.to_vec(), error.is_some()))
     }

@@ -2,11 +2,13 @@
 //! Room: onefold-pool.
 //! Source: ARCHITECTURE.md, life of a write.
 
+use std::sync::MutexGuard;
+
 use onefold_block::{Lba, WriteRequest};
 
 use crate::commit::Committed;
 use crate::counters::count;
-use crate::engine::{Inner, Scratch, VolumeState};
+use crate::engine::{Engine, Inner, Scratch, VolumeState};
 use crate::error::PoolError;
 use crate::pba::MapEntry;
 use crate::plan::{BATCH_CHUNKS, ChunkWrite, Sharing};
@@ -145,8 +147,7 @@ impl Inner {
         // Others overwrite the chunk faster than it can be completed: now they wait for it.
         self.with_space(|| {
             let records = NewRecords::Written(1, 2 * self.chunk_bytes());
-            let mut engine = self.engine_with(&self.needs(volume, 1, records)?)?;
-            end.map_or(Ok(()), |end| volume.refuse_past_end(end))?;
+            let mut engine = self.engine_to_write((volume, end), 1, records)?;
             let mut entries = Vec::with_capacity(1);
             self.read_still(&engine, volume, piece.lba, &mut entries, &mut chunk, scratch)?;
             piece.complete(&mut chunk);
@@ -174,22 +175,23 @@ impl Inner {
             // Map pages are read now, so that the commit need not wait for the media.
             self.prefault(volume, writes)?;
             let records = NewRecords::Written(batch.drafts.len(), scratch.records.len());
-            let needs = self.needs(volume, writes.len(), records)?;
-            let mut engine = self.engine_with(&needs)?;
-            // Who makes it shorter sets the size under this lock: after that nothing is added.
-            end.map_or(Ok(()), |end| volume.refuse_past_end(end))?;
+            let mut engine = self.engine_to_write((volume, end), writes.len(), records)?;
             self.commit(&mut engine, volume, writes, &batch, scratch)
         })
     }
 
-    fn needs(
+    /// The engine's lock, for a commit of so many chunks that ends within the volume.
+    fn engine_to_write(
         &self,
-        volume: &VolumeState,
+        (volume, end): (&VolumeState, Option<u64>),
         chunks: usize,
         records: NewRecords,
-    ) -> Result<Needs, PoolError> {
+    ) -> Result<MutexGuard<'_, Engine>, PoolError> {
         let height = self.map.root(volume.number)?.height;
-        Ok(Needs::of_commit(height, chunks, Purpose::Data, records))
+        let engine = self.engine_with(&Needs::of_commit(height, chunks, Purpose::Data, records))?;
+        // Who makes it shorter sets the size under this lock: after that nothing is added.
+        end.map_or(Ok(()), |end| volume.refuse_past_end(end))?;
+        Ok(engine)
     }
 
     /// Commit and write out what became full. Where there is no space, some is won back and

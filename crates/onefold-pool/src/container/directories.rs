@@ -189,9 +189,6 @@ impl Directories {
         if let Some(entries) = self.cached(id) {
             return Ok(Looked { entry: entries.get(ordinal).copied(), whole: None });
         }
-        if ordinal >= info.chunks as usize {
-            return Ok(Looked { entry: None, whole: None });
-        }
         let worth = self.state().misses.worth(&miss);
         if let Some(worth) = worth.filter(|_| self.has_room_for(info.chunks as usize)) {
             let entries = Known::all(&load(store, id, info.len_bytes.into())?);
@@ -348,8 +345,11 @@ pub fn of(bytes: &[u8], id: ContainerId) -> Result<Vec<DirectoryEntry>, PoolErro
 
 #[cfg(test)]
 mod tests {
+    use onefold_block::{FolderContainerStore, SimFolder};
+
     use super::*;
     use crate::format::container::Owner;
+
     const EACH: usize = 100 * size_of::<Known>();
 
     fn directory() -> Arc<[Known]> {
@@ -359,6 +359,26 @@ mod tests {
             owner: Owner::UNKNOWN,
         };
         Known::all(&vec![entry; 100])
+    }
+
+    #[test]
+    fn a_container_has_as_many_entries_as_it_has_chunks() {
+        let (id, entry) = (ContainerId::new(3), |offset| DirectoryEntry {
+            fingerprint: Fingerprint::from_bytes([1; 32]),
+            location: Location::new(offset, 1),
+            owner: Owner::UNKNOWN,
+        });
+        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
+        store.create(id, 1 << 20).unwrap();
+        let bytes = container::encode_directory(id, &[entry(3), entry(4)], 0);
+        store.append(id, 0, &bytes).unwrap();
+        let len_bytes = bytes.len() as u32;
+        let info = ContainerInfo { len_bytes, chunks: 2, ..ContainerInfo::default() };
+        let found = [0, 1, 2, 3].map(|ordinal| read_entry(&store, (id, &info), ordinal).unwrap());
+        assert_eq!(
+            found.map(|entry| entry.map(|e| e.location.offset_bytes())),
+            [Some(48), Some(64), None, None]
+        );
     }
 
     #[test]
@@ -391,8 +411,7 @@ mod tests {
     fn what_is_too_short_for_a_directory_is_said_from_the_beginning_on() {
         let said = of(&[0; 3], ContainerId::new(7)).unwrap_err().to_string();
         assert_eq!(said, "corrupt container 7 at byte 0: 3 bytes hold no footer");
-        let store =
-            onefold_block::FolderContainerStore::new(Arc::new(onefold_block::SimFolder::new()));
+        let store = FolderContainerStore::new(Arc::new(SimFolder::new()));
         let said = load(&store, ContainerId::new(7), 3).unwrap_err().to_string();
         assert_eq!(said, "corrupt container 7 at byte 0: 3 bytes hold no footer");
     }

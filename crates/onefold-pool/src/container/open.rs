@@ -94,10 +94,7 @@ impl OpenContainer {
         let content = &mut *content;
         while let Some(draft) = drafts.peek() {
             let (count, at) = (content.directory.len(), content.len());
-            let end = at + draft.range.len();
-            if count >= CHUNKS_PER_CONTAINER_MAX
-                || end + container::directory_bytes(count + 1) > self.capacity
-            {
+            if !self.fits(content, 1, draft.range.len()) {
                 return;
             }
             let location = Location::new(at / UNIT_BYTES, draft.range.len() / UNIT_BYTES);
@@ -115,9 +112,12 @@ impl OpenContainer {
     /// Whether so many records of so many bytes together have room.
     pub fn has_room(&self, count: usize, bytes: usize) -> bool {
         let content = self.content();
+        content.directory_at.is_none() && self.fits(&content, count, bytes)
+    }
+
+    fn fits(&self, content: &Content, count: usize, bytes: usize) -> bool {
         let count = content.directory.len() + count;
-        content.directory_at.is_none()
-            && count <= CHUNKS_PER_CONTAINER_MAX
+        count <= CHUNKS_PER_CONTAINER_MAX
             && content.len() + bytes + container::directory_bytes(count) <= self.capacity
     }
 
@@ -235,12 +235,23 @@ mod tests {
 
     use super::*;
 
+    fn opened(capacity: usize) -> OpenContainer {
+        let buffer = Buffer::new(capacity).unwrap();
+        OpenContainer::new(ContainerId::new(1), capacity, (&[1; 16], 1), buffer)
+    }
+
+    #[test]
+    fn a_container_is_filled_to_its_last_byte() {
+        let first = container::HEADER_BYTES + 2 * UNIT_BYTES;
+        let whole = first + container::directory_bytes(1);
+        assert!(opened(whole).has_room(1, 2 * UNIT_BYTES));
+        assert!(!opened(whole).has_room(1, 2 * UNIT_BYTES + 1));
+        assert!(!opened(whole - 1).has_room(1, 2 * UNIT_BYTES));
+    }
+
     #[test]
     fn a_container_takes_as_many_records_as_their_numbers_go() {
-        let id = ContainerId::new(1);
-        let capacity = 4 << 20;
-        let buffer = Buffer::new(capacity).unwrap();
-        let open = OpenContainer::new(id, capacity, (&[1; 16], 1), buffer);
+        let open = opened(4 << 20);
         let mut records = vec![0; UNIT_BYTES * CHUNKS_PER_CONTAINER_MAX * 2];
         let drafts: Vec<Draft> = (0..=CHUNKS_PER_CONTAINER_MAX)
             .map(|chunk| Draft {

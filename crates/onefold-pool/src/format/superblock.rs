@@ -132,7 +132,7 @@ impl VolumeRecord {
     }
 
     /// Whether only a pool with snapshots can have it.
-    const fn is_of_snapshots(&self) -> bool {
+    pub const fn is_of_snapshots(&self) -> bool {
         self.kind != KIND_VOLUME || self.origin != 0 || self.parent != 0
     }
 }

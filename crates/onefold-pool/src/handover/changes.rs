@@ -32,9 +32,9 @@ const AREAS_AT: usize = 4096;
 const REGION_BYTES: usize = AREAS_AT + 2 * AREA_BYTES;
 const RECORD_HEAD_BYTES: usize = 8;
 
-/// Where an area's numbers are.
-const fn head_of(area: usize) -> usize {
-    128 + 64 * area
+/// Where a number of an area is.
+const fn place_of(area: usize, number: usize) -> usize {
+    128 + 64 * area + number
 }
 
 const USED: usize = 0;
@@ -42,16 +42,17 @@ const ORDER: usize = 8;
 const MISSING: usize = 16;
 const FOLLOWS: usize = 24;
 const CHECKED_BITS: u32 = 48;
+const CHECKED: u64 = (1 << CHECKED_BITS) - 1;
 
 /// A number that shows damage to it.
 fn checked(number: u64) -> u64 {
-    let number = number & ((1 << CHECKED_BITS) - 1);
+    let number = number & CHECKED;
     number | u64::from(crc32fast::hash(&number.to_le_bytes())) << CHECKED_BITS
 }
 
 /// The number, unless it is damaged.
 fn unchecked(word: u64) -> Option<u64> {
-    let number = word & ((1 << CHECKED_BITS) - 1);
+    let number = word & CHECKED;
     (checked(number) == word).then_some(number)
 }
 
@@ -109,15 +110,15 @@ impl Changes {
     fn open_area(&mut self, area: usize, order: u64) {
         self.current = area;
         self.order[area] = order;
-        self.region.publish(head_of(area) + FOLLOWS, checked(self.epoch));
-        self.region.publish(head_of(area) + ORDER, order);
+        self.region.publish(place_of(area, FOLLOWS), checked(self.epoch));
+        self.region.publish(place_of(area, ORDER), order);
     }
 
     fn empty(&mut self, area: usize) {
-        self.region.publish(head_of(area) + USED, 0);
+        self.region.publish(place_of(area, USED), 0);
         self.used[area] = 0;
         if std::mem::take(&mut self.missing[area]) {
-            self.region.publish(head_of(area) + MISSING, 0);
+            self.region.publish(place_of(area, MISSING), 0);
         }
     }
 
@@ -128,7 +129,7 @@ impl Changes {
         if self.missing[area] || end > AREA_BYTES {
             // A flush is overdue. What comes after something that is missing counts for nothing.
             if !std::mem::replace(&mut self.missing[area], true) {
-                self.region.publish(head_of(area) + MISSING, 1);
+                self.region.publish(place_of(area, MISSING), 1);
             }
             return;
         }
@@ -139,7 +140,7 @@ impl Changes {
         record[4..8].copy_from_slice(&check.to_le_bytes());
         record[8..].copy_from_slice(payload);
         self.used[area] = end;
-        self.region.publish(head_of(area) + USED, end as u64);
+        self.region.publish(place_of(area, USED), end as u64);
     }
 
     /// A flush took everything so far; what comes next goes to the other area, if that is empty.
@@ -160,7 +161,7 @@ impl Changes {
     /// one that is.
     pub fn freeze(&mut self, sequence: u64) {
         debug_assert_eq!(self.used[self.current], 0);
-        self.region.publish(head_of(self.current) + FOLLOWS, checked(sequence));
+        self.region.publish(place_of(self.current, FOLLOWS), checked(sequence));
     }
 
     /// That checkpoint is about to be written, with this checksum.
@@ -171,7 +172,7 @@ impl Changes {
     /// The newest checkpoint is `epoch`: the one that was frozen, or still the one before.
     pub fn thaw(&mut self, epoch: u64) {
         if epoch == self.epoch {
-            self.region.publish(head_of(self.current) + FOLLOWS, checked(epoch));
+            self.region.publish(place_of(self.current, FOLLOWS), checked(epoch));
         } else {
             self.epoch = epoch;
             self.region.publish(EPOCH_AT, checked(epoch));
@@ -201,9 +202,9 @@ impl Changes {
         };
         let mut left = Left { epoch, ..Left::default() };
         let mut areas = [0, 1];
-        areas.sort_by_key(|&area| region.number(head_of(area) + ORDER));
+        areas.sort_by_key(|&area| region.number(place_of(area, ORDER)));
         for area in areas {
-            match unchecked(region.number(head_of(area) + FOLLOWS)) {
+            match unchecked(region.number(place_of(area, FOLLOWS))) {
                 // What it holds, the checkpoint has too.
                 Some(follows) if follows < epoch => continue,
                 Some(follows) if follows <= epoch + 1 => {}
@@ -214,7 +215,7 @@ impl Changes {
             }
             if !area_records(region, area, &mut left.payloads) {
                 left.missing = Some("part of it is damaged");
-            } else if region.number(head_of(area) + MISSING) != 0 {
+            } else if region.number(place_of(area, MISSING)) != 0 {
                 left.missing = Some("there was no room for all of it");
             } else {
                 continue;
@@ -229,8 +230,8 @@ impl Changes {
 fn area_records(region: &Region, area: usize, payloads: &mut Vec<Vec<u8>>) -> bool {
     let start = AREAS_AT + area * AREA_BYTES;
     let bytes = &region.bytes()[start..start + AREA_BYTES];
-    let order = region.number(head_of(area) + ORDER);
-    let Some(used) = usize::try_from(region.number(head_of(area) + USED))
+    let order = region.number(place_of(area, ORDER));
+    let Some(used) = usize::try_from(region.number(place_of(area, USED)))
         .ok()
         .and_then(|used| bytes.get(..used))
     else {
@@ -316,6 +317,8 @@ mod tests {
             drop(region);
             assert_eq!((left(&killed).unwrap().epoch, payloads(&killed)), (6, "cd".to_owned()));
             changes.thaw(if durable { 6 } else { 5 });
+            let region = memory.after_kill().open(CHANGES_NAME).unwrap();
+            assert!(!Changes::was_writing(&region, 6, 77), "it is over");
             record(&mut changes, "e");
             let left = left(&memory).unwrap();
             let epoch = if durable { 6 } else { 5 };
@@ -346,9 +349,23 @@ mod tests {
         record(&mut changes, "ab");
         for (at, believed) in [(USED, 2), (ORDER, 0)] {
             let hurt = memory.after_kill();
-            hurt.damage(CHANGES_NAME, (head_of(0) + at) as u64, 4);
+            hurt.damage(CHANGES_NAME, place_of(0, at) as u64, 4);
             let found = left(&hurt).unwrap();
             assert_eq!((found.payloads.len(), found.missing.is_some()), (believed, true), "{at}");
+        }
+    }
+
+    #[test]
+    fn an_area_follows_the_newest_checkpoint_or_the_one_after_it() {
+        for (follows, believed) in
+            [(4, (0, false)), (5, (1, false)), (6, (1, false)), (7, (0, true))]
+        {
+            let memory = SimHandover::new();
+            let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+            changes.freeze(follows);
+            record(&mut changes, "a");
+            let found = left(&memory).unwrap();
+            assert_eq!((found.payloads.len(), found.missing.is_some()), believed, "{follows}");
         }
     }
 
@@ -362,7 +379,7 @@ mod tests {
             hurt.damage(CHANGES_NAME, (EPOCH_AT + at) as u64, 2);
             assert!(left(&hurt).is_err(), "byte {at} of the region's");
             let hurt = memory.after_kill();
-            hurt.damage(CHANGES_NAME, (head_of(0) + FOLLOWS + at) as u64, 2);
+            hurt.damage(CHANGES_NAME, (place_of(0, FOLLOWS) + at) as u64, 2);
             let found = left(&hurt).unwrap();
             assert!(found.missing.is_some() && found.payloads.is_empty(), "byte {at} of an area's");
         }

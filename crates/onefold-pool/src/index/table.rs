@@ -11,6 +11,9 @@ use super::shard::{Candidates, Layout, Shard};
 /// entries apart.
 const SHARD_BYTES: u64 = 256 << 10;
 const SHARDS_MIN: u64 = 16;
+/// What a block of buckets takes beside it: its number, with room for twice as many, and its part
+/// of the arena's own.
+const BESIDE_BLOCK_BYTES: usize = 16;
 const SHARDS_MAX: u64 = 1 << 16;
 
 /// Shards.
@@ -26,8 +29,7 @@ pub fn shards_for(budget_bytes: u64) -> u64 {
 
 /// Buckets that each of so many shards may have.
 pub fn buckets_per_shard(budget_bytes: u64, shards: u64) -> usize {
-    // A block, with its number (room for twice as many) and its part of the arena's own.
-    let block_bytes = (BLOCK_BYTES + 16) as u64;
+    let block_bytes = (BLOCK_BYTES + BESIDE_BLOCK_BYTES) as u64;
     let beside = shards * size_of::<Shard>() as u64
         + Layout::bytes_max(budget_bytes / shards)
         + SLAB_BYTES as u64;

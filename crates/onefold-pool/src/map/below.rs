@@ -32,7 +32,7 @@ impl Map {
         root: Root,
         known: &mut Below,
     ) -> Result<Counted, PoolError> {
-        let key = PageKey { volume, level: root.height, index: 0 };
+        let key = PageKey::root(volume, root.height);
         self.count_page(key, PageRef::from_raw(root.reference), known)
     }
 
@@ -44,7 +44,7 @@ impl Map {
     ) -> Result<Counted, PoolError> {
         let (place, check) = match reference {
             Some(PageRef::Uniform(raw)) => {
-                return Ok(Counted { stored: 0, lost: raw == RAW_LOST });
+                return Ok(Counted { lost: raw == RAW_LOST, ..Counted::default() });
             }
             Some(PageRef::Stored { place, check }) => (place, check),
             None => {

@@ -151,7 +151,7 @@ impl Map {
         mender: &mut dyn Mender,
     ) -> Result<(), PoolError> {
         let tree = self.state().tree(volume)?;
-        let key = PageKey { volume, level: tree.height, index: 0 };
+        let key = PageKey::root(volume, tree.height);
         self.mend_page(key, tree.root, tree.blocks, (visited, mender))
     }
 
@@ -223,7 +223,7 @@ impl Map {
     ) -> Result<(), PoolError> {
         let tree = self.state().tree(volume)?;
         let leaf = PageKey::leaf(volume, leaf);
-        let mut key = PageKey { volume, level: tree.height, index: 0 };
+        let mut key = PageKey::root(volume, tree.height);
         let mut at = match tree.root {
             PageRef::Stored { place, check } => Missing { key, place, check },
             PageRef::Uniform(entry) => {
@@ -268,7 +268,7 @@ impl Map {
     /// that is; they come before.
     pub fn salvage(&self, volume: u32, heirs: &dyn Fn(u32) -> Vec<u32>) -> Result<(), PoolError> {
         let tree = self.state().tree(volume)?;
-        let mut ahead = vec![(PageKey { volume, level: tree.height, index: 0 }, tree.root)];
+        let mut ahead = vec![(PageKey::root(volume, tree.height), tree.root)];
         while let Some((key, reference)) = ahead.pop() {
             let PageRef::Stored { place, check } = reference else { continue };
             let missing = Missing { key, place, check };

@@ -62,6 +62,11 @@ impl Hash for PageKey {
 }
 
 impl PageKey {
+    /// The page above all others of a tree of this height.
+    pub const fn root(volume: u32, height: u8) -> Self {
+        Self { volume, level: height, index: 0 }
+    }
+
     /// The leaf that holds a block's entry.
     pub const fn leaf(volume: u32, lba: u64) -> Self {
         Self { volume, level: 0, index: lba >> LEAF_BITS }

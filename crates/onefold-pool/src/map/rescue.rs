@@ -108,7 +108,7 @@ impl Map {
     /// to the tree. All pages of all three can be read.
     pub fn part(&self, volume: u32, parent: u32, older: u32) -> Result<(), PoolError> {
         let height = self.state().tree(volume)?.height;
-        let mut ahead = vec![PageKey { volume, level: height, index: 0 }];
+        let mut ahead = vec![PageKey::root(volume, height)];
         while let Some(key) = ahead.pop() {
             match self.seen(key)? {
                 View::Changed => {}

@@ -100,7 +100,7 @@ impl Map {
         restored: WasRestored<'_>,
     ) -> Result<(), PoolError> {
         let tree = self.state().tree(volume)?;
-        let key = PageKey { volume, level: tree.height, index: 0 };
+        let key = PageKey::root(volume, tree.height);
         let beside = match self.state().tree(before) {
             Ok(before) if before.height == tree.height => before.root,
             _ => LOST,
@@ -217,7 +217,7 @@ impl Map {
         hear: &mut dyn FnMut(u64, u64, bool),
     ) -> Result<(), PoolError> {
         let tree = self.state().tree(volume)?;
-        let key = PageKey { volume, level: tree.height, index: 0 };
+        let key = PageKey::root(volume, tree.height);
         self.told_below((key, tree.root), tree.blocks, settled, hear)
     }
 

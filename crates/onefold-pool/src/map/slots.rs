@@ -159,7 +159,7 @@ impl Slots {
 
     /// One past the last slot in use.
     pub fn end(&self) -> u32 {
-        let Some(last) = self.used.iter().rposition(|&bits| bits != 0) else { return 0 };
+        let last = self.used.iter().rposition(|&bits| bits != 0).expect("the header is in use");
         last as u32 * 64 + (64 - self.used[last].leading_zeros())
     }
 

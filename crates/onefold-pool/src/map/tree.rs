@@ -124,7 +124,7 @@ impl Map {
     /// Add a volume's tree. `shared` is the checkpoint that the newest snapshot of the volume was
     /// made with; 0 if there is none.
     pub fn add(&self, volume: u32, root: Root, blocks: u64, shared: u64) -> Result<(), PoolError> {
-        let key = PageKey { volume, level: root.height, index: 0 };
+        let key = PageKey::root(volume, root.height);
         let missing = Missing { key, place: NOWHERE, check: 0 };
         let reference = PageRef::from_raw(root.reference)
             .ok_or_else(|| corrupt_page(&missing, "the root refers to no page"))?;
@@ -195,7 +195,7 @@ impl Map {
             }
             // One more level: the old root becomes the first child of a new one, which must be
             // dirty, and so must the old root if it is in memory and dirty.
-            let above = PageKey { volume, level: tree.height + 1, index: 0 };
+            let above = PageKey::root(volume, tree.height + 1);
             let mut page = page::uniform_page(above.level, RAW_HOLE);
             page::set_reference(&mut page, 0, tree.root);
             state.cache.insert(above, page, None, true);

@@ -27,7 +27,7 @@ type Visit<'a> = &'a mut dyn FnMut(Result<PageSeen, PoolError>) -> bool;
 impl Map {
     /// Visit the pages of a volume of which checkpoint `sequence` has this root.
     pub fn walk(&self, volume: u32, root: Root, sequence: u64, visit: Visit<'_>) {
-        let key = PageKey { volume, level: root.height, index: 0 };
+        let key = PageKey::root(volume, root.height);
         self.walk_page(key, PageRef::from_raw(root.reference), sequence, visit);
     }
 

@@ -19,7 +19,7 @@ const PAGES_PER_WRITE: usize = 64;
 
 /// The changed pages of the map as they were when it was frozen.
 pub struct Frozen {
-    /// Those that are not written yet, leaves first and in order.
+    /// Leaves first and in order. What is written is frozen no more.
     keys: Vec<PageKey>,
     pages: HashMap<PageKey, Arc<Page>>,
     trees: HashMap<u32, Tree>,
@@ -74,7 +74,6 @@ impl Map {
             self.write_batch(frozen, &keys)?;
             from = upto;
         }
-        frozen.keys.clear();
         Ok(())
     }
 

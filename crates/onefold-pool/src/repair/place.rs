@@ -198,7 +198,7 @@ fn put(folder: &dyn Folder) -> Result<(), PoolError> {
 fn copy(from: &dyn Media, to: &dyn Media) -> Result<(), PoolError> {
     let (len, mut at) = (from.len()?, 0);
     let mut bytes = Vec::new();
-    while let Some(data) = from.next_data(at)?.filter(|&data| data < len) {
+    while let Some(data) = from.next_data(at)? {
         let from_here = data / COPY_BYTES as u64 * COPY_BYTES as u64;
         let upto = len.min(from_here + COPY_BYTES as u64);
         bytes.resize((upto - from_here) as usize, 0);

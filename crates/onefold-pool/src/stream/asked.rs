@@ -220,29 +220,28 @@ pub struct Answering<R, W> {
     header: Option<Header>,
     /// What was offered for which frame, and what there is of it.
     held: Option<(Frame, Vec<Held>)>,
-    ready: Vec<u8>,
-    given: usize,
+    ready: io::Cursor<Vec<u8>>,
     ended: bool,
 }
 
 impl<R: Read, W: Write> Answering<R, W> {
     /// Answer whoever writes to `from` and reads from `to`.
     pub fn new(from: R, to: W, naming: Option<Naming>, find: Find) -> Self {
-        let (header, held, ready) = (None, None, Vec::new());
-        Self { from, to, naming, find, at: 0, header, held, ready, given: 0, ended: false }
+        let (header, held, ready) = (None, None, io::Cursor::default());
+        let at = MAGIC.len() as u64;
+        Self { from, to, naming, find, at, header, held, ready, ended: false }
     }
 
     fn step(&mut self) -> Result<(), StreamError> {
-        self.ready.clear();
-        self.given = 0;
         let Some(header) = self.header.clone() else { return self.begin() };
+        let mut bytes = Vec::new();
         if self.ended {
             // Nothing should follow; whoever reads says so if it does.
-            (&mut self.from).take(1).read_to_end(&mut self.ready)?;
+            (&mut self.from).take(1).read_to_end(&mut bytes)?;
+            self.ready = io::Cursor::new(bytes);
             return Ok(());
         }
         let begun = self.at;
-        let mut bytes = Vec::new();
         let frame = read_frame(&mut self.from, &mut self.at, &mut bytes)?;
         match frame.kind {
             Kind::Offer if frame.names == header.names && self.held.is_none() => {
@@ -255,12 +254,12 @@ impl<R: Read, W: Write> Answering<R, W> {
                 });
                 let (_, held) =
                     held.ok_or_else(|| nonsense(begun, "nothing was offered for it"))?;
-                self.put_together(&frame, &held, &header)
-                    .map_err(|problem| nonsense(begun, problem))?;
+                let frames = put_together(&frame, &held, &header);
+                self.ready = io::Cursor::new(frames.map_err(|problem| nonsense(begun, problem))?);
             }
             Kind::Data | Kind::End if self.held.is_none() => {
                 self.ended = frame.is_end();
-                self.ready = bytes;
+                self.ready = io::Cursor::new(bytes);
             }
             _ => return Err(nonsense(begun, "it comes where it means nothing")),
         }
@@ -275,15 +274,13 @@ impl<R: Read, W: Write> Answering<R, W> {
         if bytes != MAGIC {
             return Err(StreamError::NoStream);
         }
-        self.at = bytes.len() as u64;
-        self.ready = bytes.clone();
         let frame = read_frame(&mut self.from, &mut self.at, &mut bytes)?;
         let problem = "it does not say what the stream is";
         self.header = Some(frame.header().map_err(|version| match version {
             Some(version) => StreamError::Version(version),
             None => nonsense(MAGIC.len() as u64, problem),
         })?);
-        self.ready.extend_from_slice(&bytes);
+        self.ready = io::Cursor::new([&MAGIC[..], &bytes].concat());
         Ok(())
     }
 
@@ -322,64 +319,60 @@ impl<R: Read, W: Write> Answering<R, W> {
         self.held = Some((offer, held));
         Ok(self.to.write_all(&out).and_then(|()| self.to.flush()).map_err(StreamError::from))
     }
+}
 
-    /// The frames that would have been sent.
-    fn put_together(
-        &mut self,
-        frame: &Frame,
-        held: &[Held],
-        header: &Header,
-    ) -> Result<(), &'static str> {
-        let chunk = header.chunk_size.bytes64();
-        let (mut body, mut from, mut upto) = (Body::default(), frame.from, frame.from);
-        let mut number = 0;
-        for item in frame.items() {
-            let blocks = match item {
-                Item::Same(blocks) | Item::Hole(blocks) | Item::Zero(blocks) => {
-                    body.push(item);
-                    blocks
-                }
-                Item::Block(codec, stored) => {
-                    let stored = if stored.is_empty() {
-                        let block = held.get(number).and_then(Option::as_deref);
-                        block.ok_or("a block is left out that is not here")?
-                    } else {
-                        stored
-                    };
-                    number += 1;
-                    body.push(Item::Block(codec, stored));
-                    1
-                }
-            };
-            let end = blocks.checked_mul(chunk).and_then(|len| upto.checked_add(len));
-            upto = end.ok_or("what it says of blocks makes no sense")?.min(frame.upto);
-            if body.len() >= BODY_BYTES && upto < frame.upto {
-                let (kind, names, done) = (Kind::Data, frame.names, std::mem::take(&mut body));
-                Frame { kind, names, from, upto, body: done.finish() }.encode(&mut self.ready);
-                from = upto;
+/// The frames that would have been sent.
+fn put_together(frame: &Frame, held: &[Held], header: &Header) -> Result<Vec<u8>, &'static str> {
+    let mut out = Vec::new();
+    let chunk = header.chunk_size.bytes64();
+    let (mut body, mut from, mut upto) = (Body::default(), frame.from, frame.from);
+    let mut number = 0;
+    for item in frame.items() {
+        let blocks = match item {
+            Item::Same(blocks) | Item::Hole(blocks) | Item::Zero(blocks) => {
+                body.push(item);
+                blocks
             }
+            Item::Block(codec, stored) => {
+                let stored = if stored.is_empty() {
+                    let block = held.get(number).and_then(Option::as_deref);
+                    block.ok_or("a block is left out that is not here")?
+                } else {
+                    stored
+                };
+                number += 1;
+                body.push(Item::Block(codec, stored));
+                1
+            }
+        };
+        let end = blocks.checked_mul(chunk).and_then(|len| upto.checked_add(len));
+        upto = end.ok_or("what it says of blocks makes no sense")?.min(frame.upto);
+        if body.len() >= BODY_BYTES && upto < frame.upto {
+            let (kind, names, done) = (Kind::Data, frame.names, std::mem::take(&mut body));
+            Frame { kind, names, from, upto, body: done.finish() }.encode(&mut out);
+            from = upto;
         }
-        let (kind, names, upto) = (Kind::Data, frame.names, frame.upto);
-        Frame { kind, names, from, upto, body: body.finish() }.encode(&mut self.ready);
-        Ok(())
     }
+    let (kind, names, upto) = (Kind::Data, frame.names, frame.upto);
+    Frame { kind, names, from, upto, body: body.finish() }.encode(&mut out);
+    Ok(out)
 }
 
 impl<R: Read, W: Write> Read for Answering<R, W> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.ready.len() && !buf.is_empty() {
+        loop {
+            let len = self.ready.read(buf)?;
+            if len > 0 || buf.is_empty() {
+                return Ok(len);
+            }
             self.step().map_err(|error| match error {
                 StreamError::Io(error) => error,
                 error => io::Error::other(error),
             })?;
-            if self.ended && self.ready.is_empty() {
+            if self.ended && self.ready.get_ref().is_empty() {
                 return Ok(0);
             }
         }
-        let len = buf.len().min(self.ready.len() - self.given);
-        buf[..len].copy_from_slice(&self.ready[self.given..self.given + len]);
-        self.given += len;
-        Ok(len)
     }
 }
 

@@ -128,9 +128,7 @@ pub(super) fn read_frame(
     let begun = *at;
     bytes.clear();
     let cut = |bytes: &[u8]| StreamError::Cut { at: begun + bytes.len() as u64 };
-    if fill(input, bytes, HEAD_BYTES)? < HEAD_BYTES {
-        return Err(cut(bytes));
-    }
+    fill(input, bytes, HEAD_BYTES)?;
     let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Err(cut(bytes)) };
     let len = body_len(head);
     if len > BODY_BYTES_MAX {

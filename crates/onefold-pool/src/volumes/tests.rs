@@ -238,3 +238,14 @@ fn a_name_has_255_bytes_at_most() {
     assert!(check_volume_name(&"a".repeat(255)).is_ok());
     assert!(check_volume_name(&"a".repeat(256)).is_err());
 }
+
+#[test]
+fn both_checkpoint_files_have_room_for_each_snapshot_that_is_made() {
+    let (_folder, pool) = new_pool();
+    drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+    for number in 0..30 {
+        pool.snapshot(&format!("main@{number}"), 0, false).unwrap();
+        let volumes = pool.inner.all_volumes().len();
+        assert_eq!(pool.inner.engine().space.supers_lack(volumes), 0, "{volumes}");
+    }
+}

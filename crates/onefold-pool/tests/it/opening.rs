@@ -256,3 +256,22 @@ fn a_pool_with_nothing_stored_needs_no_container() {
     pool.volume("main").unwrap().read_at(0, &mut found).unwrap();
     assert!(found.iter().all(|&byte| byte == 0));
 }
+
+#[test]
+fn containers_that_nothing_knows_are_counted_for_a_reader_and_removed_by_a_writer() {
+    let (folder, pool) = new_pool(&small());
+    write(&pool.create_volume("main", ByteSize(1 << 20)).unwrap(), 0..3);
+    pool.close().unwrap();
+    let unfinished = |options: &OpenOptions| {
+        let status = Pool::open(&folder, options).unwrap().status().unwrap();
+        (status.unfinished_containers, status.unfinished_bytes, status.stored_bytes)
+    };
+    let (none, nothing, stored) = unfinished(&read_only());
+    assert_eq!((none, nothing), (0, 0));
+    let containers = folder.subfolder("containers").unwrap();
+    put(&*containers, "00000077.container", &[0; 100]);
+    put(&*containers, "00000078.container", &[0; 50]);
+    assert_eq!(unfinished(&read_only()), (2, 150, stored + 150));
+    assert_eq!(unfinished(&options()).0, 0);
+    assert_eq!(unfinished(&read_only()).0, 0);
+}

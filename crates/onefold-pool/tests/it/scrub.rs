@@ -243,3 +243,21 @@ fn neighbours_of_two_volumes_are_two_ranges_and_what_is_being_deleted_is_none() 
     let left = all.replace(" c@gone 0+1 c@gone 3+1", "");
     assert_eq!(named(&pool), (left, 8));
 }
+
+#[test]
+fn records_are_found_without_the_directory() {
+    let (folder, container) = raw_pool(|pool| {
+        let volume = pool.create_volume("main", ByteSize(40 * 4096)).unwrap();
+        for block in 0..40 {
+            volume.write_at(block * 4096, &content(block, 4096), false).unwrap();
+        }
+    });
+    let containers = folder.subfolder("containers").unwrap();
+    let last = containers.open("00000001.container").unwrap().len().unwrap() - 1;
+    for at in [last, in_record(3), in_record(38)] {
+        folder.flip_bit(container, at, 1).unwrap();
+    }
+    let found = scrub(&Pool::open(&folder, &read_only()).unwrap());
+    assert_eq!((found[0].records, found[0].problems_total), (38, 1));
+    assert_eq!((named(&found), found[0].blocks_total), (vec![3, 38], 2));
+}

@@ -109,6 +109,8 @@ fn what_came_after_a_freeze_is_taken_up_if_its_checkpoint_is_durable_and_said_to
             (taken.changes, taken.lost.is_none()),
             if durable { (2, true) } else { (0, false) }
         );
+        // What is taken up is in the journal now; what was lost may be of use to who looks.
+        assert_eq!(left.list().unwrap().is_empty(), durable);
     }
 }
 
@@ -233,7 +235,8 @@ fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there()
     let another = SplitMix64::new(6).bytes(3000);
     let half = [&bytes[..1500], &another[1500..1600]].concat();
     let all: [&[u8]; 6] = [&bytes, &half, &bytes[..10], &[], &another, &half];
-    let store = no_containers();
+    let containers = SimFolder::new();
+    let store = FolderContainerStore::new(Arc::new(containers.clone()));
     let id = |number: usize| ContainerId::new(number as u32);
     let (mut slots, mut touched) = (BTreeMap::new(), BTreeSet::new());
     for (number, there) in (2..).zip(all) {
@@ -251,7 +254,16 @@ fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there()
     }
     let (sealed, on_disk) = (BTreeSet::new(), BTreeMap::new());
     let taking = Taking { superblock: &superblock, sealed, store: &store, slots, on_disk, touched };
+    let mut seen = 0;
+    containers.ops_since(&mut seen);
     taking.store_containers().unwrap();
+    let ops = containers.ops_since(&mut seen);
+    let written: Vec<&str> = ops
+        .lines()
+        .filter_map(|op| Some(op.strip_prefix("Write ")?.split_once("bytes ")?.1))
+        .collect();
+    let expected = ["0..2000", "1500..2000", "10..2000", "0..2000", "0..2000"];
+    assert_eq!(written, expected, "what is there is not written again");
     for number in 1..8 {
         let mut found = vec![0; store.len(id(number)).unwrap() as usize];
         store.read(id(number), 0, &mut found).unwrap();
