@@ -317,8 +317,14 @@ mod tests {
         let mut given_up = false;
         let checked = pool.check_beside(&mut |_, _| {
             if !std::mem::replace(&mut given_up, true) {
-                pool.volume("main").unwrap().trim(0, 1 << 20, false).unwrap();
+                let volume = pool.volume("main").unwrap();
+                volume.trim(0, 1 << 20, false).unwrap();
                 pool.checkpoint().unwrap();
+                // These would have the slots of the map that were in use before.
+                for block in 0..4 {
+                    volume.write_at(block * 4096, &[block as u8; 4096], false).unwrap();
+                    pool.checkpoint().unwrap();
+                }
             }
             assert!(stored().contains(&name), "it may be read");
             true

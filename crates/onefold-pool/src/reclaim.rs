@@ -419,7 +419,7 @@ impl Inner {
     fn next_range(&self, table: &ContainerTable, after: ContainerId) -> (ContainerId, ContainerId) {
         let held_max = (self.budgets.map_bytes / 4 / size_of::<Pba>() as u64).max(1);
         let (mut held, mut last) = (0, after);
-        for (id, info) in table.iter().filter(|(id, _)| *id > after) {
+        for (id, info) in table.after(after) {
             held += info.references;
             if held > held_max && last > after {
                 break;
@@ -668,12 +668,8 @@ impl Inner {
                 *failed += 1;
                 return Ok(true);
             }
-            let ids: Vec<ContainerId> = engine
-                .table
-                .iter()
-                .map(|(id, _)| id)
-                .filter(|&id| id > after && id <= last)
-                .collect();
+            let ids: Vec<ContainerId> =
+                engine.table.after(after).map(|(id, _)| id).take_while(|&id| id <= last).collect();
             for id in ids {
                 let from = work.found.partition_point(|pba| pba.container < id);
                 let upto = work.found.partition_point(|pba| pba.container <= id);

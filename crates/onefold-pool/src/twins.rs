@@ -332,14 +332,14 @@ impl Inner {
         let height = self.map.root(volume.number)?.height;
         let needs = Needs::of_commit(height, references.len(), Purpose::Release, NewRecords::None);
         let blocks: Vec<Lba> = references.iter().map(|reference| Lba::new(reference.lba)).collect();
-        let mut now = Vec::with_capacity(references.len());
         // Map pages are read now, so that the commit need not wait for the media.
-        self.pick(volume.number, &blocks, &mut now);
+        self.pick(volume.number, &blocks, &mut Vec::with_capacity(references.len()));
         let mut engine = self.engine_with(&needs)?;
         let engine = &mut *engine;
         if volume.deleting.load(Ordering::Acquire) {
             return Ok(());
         }
+        let mut now = Vec::with_capacity(references.len());
         self.pick(volume.number, &blocks, &mut now);
         let mut entries: Vec<Option<MapEntry>> = Vec::with_capacity(references.len());
         for (reference, now) in references.iter().zip(&now) {

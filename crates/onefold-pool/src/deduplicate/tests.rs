@@ -358,6 +358,10 @@ fn filters_are_made_anew_after_a_change_and_only_then() {
     {
         let state = &mut *sync::lock(&inner.deduplication);
         assert!(!inner.choose_filters(state).unwrap(), "they are there");
+        let mut gone = inner.ask_runs.lookup().runs[0].clone();
+        gone.number = 99;
+        state.keep_made(Some(gone));
+        assert_eq!(state.made.len(), 0, "nobody can ask it");
         state.made = inner.ask_runs.lookup().runs.clone();
         let before = inner.index.in_runs_to();
         inner.cut_filters(state, 1 << 20);

@@ -436,15 +436,6 @@ mod tests {
     }
 
     #[test]
-    fn a_former_table_goes_where_the_one_after_it_needs_its_memory() {
-        let index = FingerprintIndex::new(1 << 20);
-        insert(&index, 0..200_000);
-        assert!(index.set_budget(2 << 20) && index.asks_former());
-        insert(&index, 200_000..500_000);
-        assert!(!index.asks_former());
-    }
-
-    #[test]
     fn it_keeps_to_any_budget_one_after_another_and_hooks_stay() {
         let index = FingerprintIndex::new(32 << 20);
         let count = 350_000;

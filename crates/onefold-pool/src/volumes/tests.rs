@@ -218,6 +218,10 @@ fn what_was_on_its_way_to_a_larger_volume_than_it_is_after_a_rollback_is_refused
         let refused = pool.inner.write(&volume.state, &[request]).unwrap_err();
         assert!(matches!(refused, PoolError::PastEnd { .. }), "{refused}");
     }
+    // The first block that a map of one page has no room for.
+    let (mut entries, map) = (Vec::new(), &pool.inner.map);
+    map.entries(volume.state.number, Lba::new(512), 1, &mut entries).unwrap();
+    assert_eq!(entries, [MapEntry::Hole]);
     let mut found = vec![0; 100 * 4096];
     volume.read_at(0, &mut found).unwrap();
     let is_right = |(at, &byte): (usize, &u8)| byte == if at < 4096 { 5 } else { 0 };

@@ -265,7 +265,9 @@ fn a_reader_leaves_the_memory_alone() {
     let left = Left { disk, memory }.again();
     let handover: Arc<dyn Handover> = Arc::new(left.memory.clone());
     let around = Surroundings { handover: Some(handover), ..Surroundings::default() };
-    drop(Pool::open_in(&left.disk, &crate::support::read_only(), around).unwrap());
+    let reader = Pool::open_in(&left.disk, &crate::support::read_only(), around).unwrap();
+    assert_eq!(reader.changes_left_in(&left.memory), 1);
+    drop(reader);
     let pool = open(&left.disk, &left.memory).unwrap();
     assert_eq!(pool.taken_up().changes, 1);
     let mut found = vec![0; CHUNK];
