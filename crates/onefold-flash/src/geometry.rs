@@ -79,13 +79,17 @@ impl Geometry {
             let (packages, channels) = (self.packages, self.channels);
             return Err(GeometryError::Channels { packages, channels });
         }
-        let pages = u128::from(self.packages)
-            * u128::from(self.dies_per_package)
-            * u128::from(self.planes_per_die)
-            * u128::from(self.blocks_per_plane)
-            * u128::from(self.pages_per_block);
-        if pages > u128::from(PAGES_MAX) {
-            let pages = u64::try_from(pages).unwrap_or(u64::MAX);
+        let pages = [
+            self.packages,
+            self.dies_per_package,
+            self.planes_per_die,
+            self.blocks_per_plane,
+            self.pages_per_block,
+        ]
+        .map(u64::from)
+        .into_iter()
+        .fold(1, u64::saturating_mul);
+        if pages > PAGES_MAX {
             return Err(GeometryError::TooManyPages { pages, limit: PAGES_MAX });
         }
         Ok(())
@@ -209,6 +213,18 @@ mod tests {
         assert!(matches!(odd.check(), Err(GeometryError::Channels { .. })));
         let huge = Geometry { blocks_per_plane: u32::MAX, ..ses };
         assert!(matches!(huge.check(), Err(GeometryError::TooManyPages { .. })));
+        // More than any number has room for, of which nothing is left in 128 bits.
+        let count = 1 << 31;
+        let endless = Geometry {
+            packages: count,
+            dies_per_package: count,
+            planes_per_die: count,
+            blocks_per_plane: count,
+            pages_per_block: count,
+            ..ses
+        };
+        let (pages, limit) = (u64::MAX, PAGES_MAX);
+        assert_eq!(endless.check(), Err(GeometryError::TooManyPages { pages, limit }));
     }
 
     #[test]

@@ -18,6 +18,10 @@ pub(super) const FILES: [&str; 2] = ["health.0", "health.1"];
 /// A copy that is longer was not written here; it takes no memory.
 const BYTES_MAX: u64 = 1 << 20;
 
+/// Most that all counts of a copy are together. No drive gets there, and what a run adds to them
+/// has room: in a number of TOML, and in sums of some.
+const COUNTS_MAX: u64 = 1 << 61;
+
 /// Names of the kinds of operation, in reports.
 const KINDS: [(OpKind, &str); 3] =
     [(OpKind::Read, "read"), (OpKind::Program, "program"), (OpKind::Erase, "erase")];
@@ -133,7 +137,8 @@ impl SavedHealth {
         if crc32fast::hash(body.as_bytes()) != crc {
             return None;
         }
-        toml::from_str(body).ok()
+        let sum = numbers(&toml::Value::Table(toml::from_str(body).ok()?))?;
+        (sum <= COUNTS_MAX).then(|| toml::from_str(body).ok())?
     }
 
     /// Writes the copy that is older, durably.
@@ -158,6 +163,17 @@ impl SavedHealth {
             }
         }
         (newest, unread)
+    }
+}
+
+/// The sum of all whole numbers; `None` if it is too large to be told.
+fn numbers(value: &toml::Value) -> Option<u64> {
+    match value {
+        toml::Value::Integer(number) => u64::try_from(*number).ok(),
+        toml::Value::Table(inner) => {
+            inner.values().try_fold(0_u64, |sum, value| sum.checked_add(numbers(value)?))
+        }
+        _ => Some(0),
     }
 }
 
@@ -197,6 +213,25 @@ mod tests {
         assert!(SavedHealth::load(&folder).0.is_some(), "comments do not matter");
         folder.flip_bit(FILES[1], 60, 2).expect("flipped");
         assert_eq!(SavedHealth::load(&folder).0, None);
+    }
+
+    /// A file may say anything, with the right checksum.
+    #[test]
+    fn counts_that_nobody_reaches_are_damage() {
+        let read = |saved: SavedHealth| SavedHealth::decode(&saved.encode());
+        let most = SavedHealth { host_bytes_read: COUNTS_MAX, ..SavedHealth::default() };
+        assert_eq!(read(most.clone()), Some(most.clone()));
+        assert_eq!(read(SavedHealth { sequence: 1, ..most.clone() }), None);
+        let state = DriveState { needed_blocks: i64::MAX as u64, ..DriveState::default() };
+        assert_eq!(read(SavedHealth { state, ..most.clone() }), None);
+        let causes = |name: &str| BTreeMap::from([(name.to_owned(), i64::MAX as u64)]);
+        let kinds = ["read", "program", "erase"].map(|kind| (kind.to_owned(), causes("gc")));
+        let operations = BTreeMap::from(kinds);
+        assert_eq!(read(SavedHealth { operations, ..SavedHealth::default() }), None);
+        // What a run adds to the most that is read is saved.
+        let host = HostCounts { bytes_read: COUNTS_MAX, ..HostCounts::default() };
+        let mut sum = most.plus(&host, &Counters::default(), &NandHealth::default());
+        sum.save(&SimFolder::new()).expect("saved");
     }
 
     #[test]

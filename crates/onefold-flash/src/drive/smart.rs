@@ -205,7 +205,10 @@ impl SmartReport {
                 ratio: state.mapped_pages.max(1) as f64 / state.data_pages.max(1) as f64,
             },
             nand: NandReport {
-                bytes_programmed: health.nand.programs * u64::from(spec.geometry.page_bytes),
+                bytes_programmed: health
+                    .nand
+                    .programs
+                    .saturating_mul(u64::from(spec.geometry.page_bytes)),
                 pages_programmed: health.nand.programs,
                 pages_read: health.nand.reads,
                 blocks_erased: health.nand.erases,
@@ -276,13 +279,10 @@ fn histogram(erases: &[u32]) -> Vec<Bar> {
     let (Some(&low), Some(&high)) = (erases.iter().min(), erases.iter().max()) else {
         return Vec::new();
     };
-    let width = (high - low + 1).div_ceil(BARS);
-    let bars = (high - low) / width + 1;
-    let mut all: Vec<Bar> = (0..bars)
-        .map(|bar| {
-            let from = low + bar * width;
-            Bar { from, to: (from + width - 1).min(high), blocks: 0 }
-        })
+    let width = (high - low) / BARS + 1;
+    let mut all: Vec<Bar> = (low..=high)
+        .step_by(width as usize)
+        .map(|from| Bar { from, to: from.saturating_add(width - 1).min(high), blocks: 0 })
         .collect();
     for &count in erases {
         all[((count - low) / width) as usize].blocks += 1;
@@ -298,6 +298,9 @@ mod tests {
     fn every_block_is_in_one_bar() {
         assert_eq!(histogram(&[]), []);
         assert_eq!(histogram(&[7, 7]), [Bar { from: 7, to: 7, blocks: 2 }]);
+        let widest = histogram(&[0, 1 << 31, u32::MAX]);
+        assert_eq!(widest.len(), BARS as usize);
+        assert_eq!(widest[15], Bar { from: 0xf000_0000, to: u32::MAX, blocks: 1 });
         let erases: Vec<u32> = (0..1000).map(|n| n * n % 333).collect();
         let bars = histogram(&erases);
         assert!(bars.len() <= BARS as usize);

@@ -43,6 +43,10 @@ pub enum Record {
 /// Bytes of a stored record: sequence (6), kind (2), three numbers of 4 bytes.
 pub const RECORD_BYTES: usize = 20;
 
+/// The newest sequence with which a drive is opened. Sequences have 48 bits, and no run takes as
+/// many steps as are left behind this one.
+pub const SEQ_MAX: u64 = 1 << 47;
+
 const BIND: u64 = 1;
 const TRIM: u64 = 2;
 const ALIAS: u64 = 3;

@@ -134,6 +134,7 @@ impl VirtualTable {
         let entry = |(&target, &references)| Virtual { target, references };
         let mut entries: Vec<Virtual> = stored.iter().zip(names).map(entry).collect();
         let bound = entries.len() as u32;
+        cut_circles(&mut entries);
         // An alias counts while somebody names it: those that nobody does let go of their target.
         for vpn in 0..entries.len() {
             let target = entries[vpn].target;
@@ -168,6 +169,26 @@ impl VirtualTable {
         }
         free.reverse();
         (Self { entries, free, resting: Vec::new() }, lost)
+    }
+}
+
+/// Aliases of each other stand for nothing: the last of each circle is left without what it named.
+fn cut_circles(entries: &mut [Virtual]) {
+    let mut seen = vec![0; entries.len()];
+    for (start, round) in (0..entries.len()).zip(1_u32..) {
+        let mut vpn = start;
+        while seen.get(vpn) == Some(&0) {
+            seen[vpn] = round;
+            let target = entries[vpn].target;
+            let of = (target & !ALIAS) as usize;
+            if target & ALIAS == 0 {
+                break;
+            }
+            if seen.get(of) == Some(&round) {
+                entries[vpn].target = UNUSED;
+            }
+            vpn = of;
+        }
     }
 }
 
@@ -210,5 +231,18 @@ mod tests {
         assert_eq!((table.ppn(2), table.ppn(3), table.live()), (5, 7, 4));
         let (_, lost) = VirtualTable::recovered(&[UNUSED], &[1]);
         assert_eq!(lost, [0]);
+    }
+
+    /// Whoever follows aliases comes to an end, whatever was stored.
+    #[test]
+    fn aliases_in_a_circle_are_lost() {
+        let of = stored_alias;
+        let stored = [of(1), of(2), of(0), of(3), of(2), of(6), 7];
+        let (table, lost) = VirtualTable::recovered(&stored, &[0, 1, 0, 1, 1, 1, 0]);
+        assert_eq!(lost, [2, 3]);
+        let ends: Vec<u32> = (1..7).map(|vpn| table.resolve(vpn)).collect();
+        assert_eq!(ends, [2, 2, 3, 2, 6, 6]);
+        let counts: Vec<u32> = (0..7).map(|vpn| table.references(vpn)).collect();
+        assert_eq!(counts, [0, 1, 2, 1, 1, 1, 1]);
     }
 }

@@ -25,7 +25,7 @@ pub use scan::Recovered;
 use crate::dedup::Policy;
 use crate::ftl::Ftl;
 use crate::ftl::error::FtlError;
-use crate::ftl::journal::Record;
+use crate::ftl::journal::{Record, SEQ_MAX};
 use crate::ftl::settings::FtlSettings;
 use crate::nand::{Nand, NandError};
 use crate::op::Untimed;
@@ -74,6 +74,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let known = ftl.not_stored(&scan, known);
         scan.events.extend(known.iter().map(|&(seq, record)| (seq, Event::Record(record))));
         ftl.replay(&root, &mut restored, &mut scan)?;
+        if scan.seq_max > SEQ_MAX {
+            let message = format!("sequence {} is more than a drive ever reaches", scan.seq_max);
+            return Err(FtlError::Unrecoverable(message));
+        }
         ftl.restore_owners(&restored.virtual_pages, &mut scan)?;
         ftl.restore_blocks(&mut scan)?;
         ftl.journal.resume_at(scan.seq_max + 1);

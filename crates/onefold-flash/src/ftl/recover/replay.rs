@@ -66,8 +66,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             Event::Data { lpn, ppn } => self.apply_place(seq, lpn, Place::Own(ppn), restored),
             Event::Shared { vpn, ppn } => self.apply_virtual(seq, vpn, ppn, restored),
             Event::Record(Record::Trim { lpn, count }) => {
-                let trimmed = (lpn..lpn + count)
-                    .filter(|&lpn| self.apply_place(seq, lpn, Place::None, restored));
+                let end = lpn.saturating_add(count).min(self.books.logical_pages());
+                let trimmed =
+                    (lpn..end).filter(|&lpn| self.apply_place(seq, lpn, Place::None, restored));
                 trimmed.count() > 0
             }
             Event::Record(Record::Bind { lpn, vpn, ppn }) => {

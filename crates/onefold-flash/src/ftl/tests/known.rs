@@ -2,8 +2,8 @@
 //! Room: onefold-flash.
 
 use crate::dedup::NoDedup;
-use crate::ftl::journal::Record;
-use crate::ftl::{Durability, Ftl, FtlSettings};
+use crate::ftl::journal::{Record, SEQ_MAX};
+use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
 use crate::nand::{Identity, IdentityNand};
 use crate::op::Untimed;
@@ -83,12 +83,36 @@ fn what_is_on_the_flash_already_is_not_replayed_again() {
 #[test]
 fn records_of_pages_that_there_are_not_change_nothing() {
     let (ftl, now) = written(Durability::Journal);
-    let known = [(now + 1, Record::Trim { lpn: 98, count: 4 })];
+    let most = u32::MAX;
+    let known = [
+        (now + 1, Record::Trim { lpn: 98, count: 4 }),
+        (now + 2, Record::Trim { lpn: most, count: most }),
+        (now + 3, Record::Bind { lpn: most, vpn: most, ppn: most }),
+        (now + 4, Record::Alias { vpn: most, of: most, ppn: most }),
+    ];
     let (mut ftl, report) =
         Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)
             .expect("opens");
     assert_eq!((trimmed(&mut ftl), report.lost_entries), (vec![98, 99], 0));
     ftl.check_invariants();
+}
+
+/// Behind the last number that has a place in a record nothing could be stored any more.
+#[test]
+fn a_sequence_that_no_drive_reaches_is_refused() {
+    for (last, opens) in [(SEQ_MAX, true), (SEQ_MAX + 1, false), ((1 << 48) - 1, false)] {
+        let (ftl, _) = written(Durability::Journal);
+        let known = [(last, Record::Trim { lpn: 5, count: 1 })];
+        let settings = settings(Durability::Journal);
+        let opened = Ftl::open_with(ftl.into_nand(), NoDedup, settings, &known);
+        match opened.map(drop) {
+            Ok(()) => assert!(opens, "{last}"),
+            Err(FtlError::Unrecoverable(why)) => {
+                assert!(!opens && why.contains(&last.to_string()), "{why}");
+            }
+            Err(error) => panic!("{last}: {error}"),
+        }
+    }
 }
 
 #[test]

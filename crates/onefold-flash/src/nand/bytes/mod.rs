@@ -292,13 +292,13 @@ impl<S: Store> Nand for ByteNand<S> {
         if self.blocks[block as usize].bad {
             return Err(self.forbidden("erase", first, "the block is bad"));
         }
-        let erases = self.blocks[block as usize].erases + 1;
         let (fails_at, page) = self.wear.end_of_life(block, self.geometry.pages_per_block);
-        if erases >= fails_at && page.is_none() {
+        let next = self.blocks[block as usize].erases.checked_add(1);
+        let Some(erases) = next.filter(|&erases| erases < fails_at || page.is_some()) else {
             self.retire(block)?;
             self.health.erase_failures += 1;
             return Err(NandError::Failed { what: "erase", block });
-        }
+        };
         self.health.erases += 1;
         self.forget_proofs(block);
         let was_pending = self.blocks[block as usize].pending;

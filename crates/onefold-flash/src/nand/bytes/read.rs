@@ -28,7 +28,7 @@ impl<S: Store> ByteNand<S> {
     pub(super) fn fetch(&mut self, ppn: u32) -> Result<Record, NandError> {
         self.check_programmed(ppn)?;
         let entry = &mut self.blocks[self.geometry.block_of(ppn) as usize];
-        entry.reads += 1;
+        entry.reads = entry.reads.saturating_add(1);
         let (erases, reads) = (entry.erases, entry.reads);
         let age = self.now_s.saturating_sub(entry.filled_s);
         self.health.reads += 1;

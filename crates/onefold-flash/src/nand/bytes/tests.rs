@@ -144,3 +144,29 @@ fn pages_of_the_ftl_s_own_come_after_what_they_speak_of_is_durable() {
     assert_eq!(own(&mut nand, PageKey::Directory(0)), 3);
     assert_eq!(own(&mut nand, PageKey::Root(0)), 4, "the block states that it makes count");
 }
+
+/// A table may say any numbers with the right checksum. What cannot be counted any further cannot
+/// be erased: pages of before would be taken for those of after.
+#[test]
+fn a_block_with_the_last_erase_of_all_is_read_and_not_erased() {
+    let most = BlockEntry { erases: u32::MAX, reads: u64::MAX, ..BlockEntry::default() };
+    let worn = WearModel { factory_bad: 0.0, ..WearModel::preset("slc").expect("a preset") };
+    assert!((0..4).any(|block| worn.end_of_life(block, 4).1.is_some()), "some fail to program");
+    for wear in [WearModel::none(), worn] {
+        let mut store = MemStore::new(geometry());
+        for block in 0..4 {
+            store.write_entry(block, &most.encode()).expect("written");
+        }
+        let never = wear == WearModel::none();
+        let mut nand = ByteNand::open(store, geometry(), &channel(), wear).expect("opened");
+        for block in 0..4 {
+            if never {
+                program(&mut nand, 4 * block, 9);
+                nand.read(4 * block).expect("read");
+            }
+            let failed = nand.erase(block).expect_err("it was the last one");
+            assert!(matches!(failed, NandError::Failed { what: "erase", .. }), "{failed}");
+            assert!(nand.is_bad(block));
+        }
+    }
+}
