@@ -330,7 +330,8 @@ impl Blocks {
 
     /// Lowest and highest erase count of the blocks in use.
     pub fn wear_range(&self) -> (u32, u32) {
-        let used = self.erases.iter().zip(&self.state).filter(|(_, s)| **s != BlockState::Bad);
-        used.fold((u32::MAX, 0), |(low, high), (&e, _)| (low.min(e), high.max(e)))
+        let all = self.erases.iter().zip(&self.state);
+        let used = all.filter(|(_, state)| **state != BlockState::Bad).map(|(&erases, _)| erases);
+        used.clone().min().zip(used.max()).unwrap_or_default()
     }
 }

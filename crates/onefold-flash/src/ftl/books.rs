@@ -268,8 +268,8 @@ impl<N: Nand> Books<N> {
     pub fn lose_all_but_owned(&mut self, segment: u32) {
         self.lose(segment);
         let lpns = self.segments.slots().lpns(segment);
-        for place in 0..self.layout.places() {
-            if let Owner::Data(lpn) | Owner::Kept(lpn) = self.owners.get(place)
+        for (place, owner) in self.owners.all() {
+            if let Owner::Data(lpn) | Owner::Kept(lpn) = owner
                 && lpns.contains(&lpn)
             {
                 self.map.replace(lpn, Place::Own(place));

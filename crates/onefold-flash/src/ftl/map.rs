@@ -182,6 +182,11 @@ impl Owners {
         owner_of(self.entries[ppn as usize])
     }
 
+    /// All places with their owners.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Owner)> {
+        (0..).zip(self.entries.iter().map(|&entry| owner_of(entry)))
+    }
+
     /// Gives a page an owner.
     pub fn set(&mut self, ppn: u32, owner: Owner) {
         self.entries[ppn as usize] = match owner {

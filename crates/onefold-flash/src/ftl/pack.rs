@@ -79,11 +79,13 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         d: &mut impl Driver,
     ) -> Result<Option<u32>, FtlError> {
         let lpns = self.packing.lpns_at(place);
-        if !lpns.contains(&lpn) && lpns.len() >= TOGETHER_MAX {
-            let first = lpns[0];
+        if let [.., one] = *lpns
+            && !lpns.contains(&lpn)
+            && lpns.len() >= TOGETHER_MAX
+        {
             let full = self.packing.bin_of(place);
             self.program_bin(full.expect("it waits in a bin"), d)?;
-            return Ok(self.locate(first));
+            return Ok(self.locate(one));
         }
         self.counters.inline_pages += 1;
         if lpns.contains(&lpn) {

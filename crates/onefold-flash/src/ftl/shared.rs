@@ -174,17 +174,17 @@ impl VirtualTable {
 
 /// Aliases of each other stand for nothing: the last of each circle is left without what it named.
 fn cut_circles(entries: &mut [Virtual]) {
-    let mut seen = vec![0; entries.len()];
-    for (start, round) in (0..entries.len()).zip(1_u32..) {
+    let mut seen = vec![None; entries.len()];
+    for start in 0..entries.len() {
         let mut vpn = start;
-        while seen.get(vpn) == Some(&0) {
-            seen[vpn] = round;
+        while seen.get(vpn) == Some(&None) {
+            seen[vpn] = Some(start);
             let target = entries[vpn].target;
             let of = (target & !ALIAS) as usize;
             if target & ALIAS == 0 {
                 break;
             }
-            if seen.get(of) == Some(&round) {
+            if seen.get(of) == Some(&Some(start)) {
                 entries[vpn].target = UNUSED;
             }
             vpn = of;

@@ -74,8 +74,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         if !self.is_there(place, scan) || self.books.is_live(place) {
             return Ok(false);
         }
-        let Some(part) = self.part_at(place, scan)? else { return Ok(false) };
-        self.settle_part(place, owner, part.len, part.gap);
+        let Some((len, gap)) = self.part_at(place, scan)? else { return Ok(false) };
+        self.settle_part(place, owner, len, gap);
         Ok(true)
     }
 
@@ -125,9 +125,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             for place in first..first + self.layout.subpages() {
                 let owner = self.books.owner(place);
                 let part = parts.iter().find(|part| first + part.start == place);
-                match (owner, part) {
-                    (Owner::Data(_) | Owner::Shared(_), Some(part)) if !part.kept => {
-                        self.policy.recovered(place, part.tag);
+                match (owner, part.and_then(|part| part.tag)) {
+                    (Owner::Data(_) | Owner::Shared(_), Some(tag)) => {
+                        self.policy.recovered(place, tag);
                     }
                     // If nobody knows what the host wanted, a page too many is better than a copy
                     // lost.

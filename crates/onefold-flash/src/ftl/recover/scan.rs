@@ -39,14 +39,15 @@ pub(super) struct Part {
     pub start: u32,
     pub len: u32,
     pub gap: u32,
-    pub tag: u64,
-    pub kept: bool,
+    /// What a policy is told of it; nothing of what the host wants kept.
+    pub tag: Option<u64>,
 }
 
 impl Part {
-    /// What is not divided.
-    const fn whole(len: u32, tag: u64, kept: bool) -> Self {
-        Self { start: 0, len, gap: 0, tag, kept }
+    /// What begins at a sub-page, with nothing behind it.
+    fn new(start: u32, len: u32, (key, tag): (PageKey, u64)) -> Self {
+        let kept = matches!(key, PageKey::Kept(_));
+        Self { start, len, gap: 0, tag: (!kept).then_some(tag) }
     }
 }
 
@@ -191,15 +192,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 
-    /// What begins at a place of a flash page: whole pages have one part.
+    /// How many sub-pages what begins at a place takes, and the gap behind it.
     pub(super) fn part_at(
         &mut self,
         place: u32,
         scan: &mut Scan,
-    ) -> Result<Option<Part>, FtlError> {
+    ) -> Result<Option<(u32, u32)>, FtlError> {
         let subpages = self.layout.subpages();
         if subpages == 1 {
-            return Ok(Some(Part::whole(1, 0, false)));
+            return Ok(Some((1, 0)));
         }
         let (ppn, start) = (self.layout.page_of(place), place % subpages);
         let parts = match scan.parts.entry(ppn) {
@@ -212,26 +213,24 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         };
         if parts.is_empty() {
             // It cannot be read, which its reader will be told. A policy is told nothing of it.
-            return Ok(Some(Part { start, len: 1, gap: 0, tag: 0, kept: true }));
+            return Ok(Some((1, 0)));
         }
-        Ok(parts.iter().find(|part| part.start == start).copied())
+        Ok(parts.iter().find(|part| part.start == start).map(|part| (part.len, part.gap)))
     }
 
     fn parts_of(&mut self, ppn: u32) -> Result<Vec<Part>, NandError> {
         let (oob, subpages) = (self.nand.read_oob(ppn)?, self.layout.subpages());
-        let kept = |key: PageKey| matches!(key, PageKey::Kept(_));
         if !matches!(oob.key, PageKey::Packed(_)) {
-            return Ok(vec![Part::whole(subpages, oob.tag, kept(oob.key))]);
+            return Ok(vec![Part::new(0, subpages, (oob.key, oob.tag))]);
         }
         let mut start = 0;
         let mut parts = Vec::new();
         for fragment in self.nand.read_packed(ppn)? {
-            let (len, tag) = (fragment.subpages, fragment.tag);
-            parts.push(Part { start, len, gap: 0, tag, kept: kept(fragment.key) });
-            start += len;
+            parts.push(Part::new(start, fragment.subpages, (fragment.key, fragment.tag)));
+            start += fragment.subpages;
         }
         if let Some(last) = parts.last_mut() {
-            last.gap = self.layout.gap_behind(start.min(subpages));
+            last.gap = self.layout.gap_behind(start);
         }
         Ok(parts)
     }

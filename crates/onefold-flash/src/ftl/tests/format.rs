@@ -55,6 +55,10 @@ fn packing_is_refused_just_beyond_its_limits() {
     refused("subpages", |s, _| s.subpages = 3);
     refused("subpages", |s, _| s.subpages = 128);
     accepted(|s, _| s.subpages = 64);
+    // One flash page is filled for each of two streams of the host, and one by collection.
+    let packing = FtlSettings { logical_pages: 200, subpages: 4, ..FtlSettings::default() };
+    let dram = made(plane(64, 16), packing).expect("fits").dram();
+    assert!(dram.contains(&("packing_buffers", 3 * 4096)), "{dram:?}");
     refused("packing_pages", |s, _| (s.subpages, s.packing_pages) = (4, 0));
     accepted(|s, _| (s.subpages, s.packing_pages) = (4, 64));
     refused("packing_pages", |s, _| (s.subpages, s.packing_pages) = (4, 65));
@@ -126,7 +130,7 @@ fn a_map_cache_holds_four_pages_or_the_whole_map() {
     };
     assert!(ftl(895).cache.is_partial() && !ftl(896).cache.is_partial());
     // A drive of one mapping page has it in DRAM, but not with less than that.
-    refused("map_cache_bytes", |s, _| s.map_cache_bytes = 4095);
+    refused("or at least 4 pages, 16384", |s, _| s.map_cache_bytes = 4095);
     accepted(|s, _| s.map_cache_bytes = 4096);
 }
 

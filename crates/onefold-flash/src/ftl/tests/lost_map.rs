@@ -74,3 +74,34 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
     let (mut ftl, _) = Ftl::open(ftl.into_nand(), policy(), settings).expect("opens");
     expect(&mut ftl, &mut driver, "opened again");
 }
+
+/// What is in no table any more may not be stored as if it were there.
+#[test]
+fn roots_states_and_journals_that_cannot_be_read_are_not_moved() {
+    let settings = FtlSettings {
+        logical_pages: 200,
+        durability: Durability::Journal,
+        ..FtlSettings::default()
+    };
+    let told = Told::default();
+    let inner = PowerCut::new(IdentityNand::new(plane(64, 16)), Faults::default());
+    let nand = Telling { inner, told: told.clone(), unreadable: BTreeSet::new() };
+    let table = Table::Perfect(PerfectTable::new(100, 1));
+    let policy = Teller { table, told: told.clone(), apart_every: 0 };
+    let mut driver = Asked { told, wants: Cell::new(None) };
+    let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
+    ftl.write(3, &Identity::of_number(1), &mut driver).expect("writes");
+    ftl.trim(3, &mut driver).expect("trims");
+    ftl.flush(&mut driver).expect("flushes");
+    let slots = ftl.own.slots();
+    let stored: Vec<(u32, u32)> =
+        ftl.own.all().filter(|&(slot, _)| slot >= slots.segments).collect();
+    let kinds = [slots.state(0, true), slots.root(), slots.first_journal()];
+    assert!(kinds.iter().all(|kind| stored.iter().any(|(slot, _)| slot == kind)), "{stored:?}");
+    for &(slot, place) in &stored {
+        ftl.nand().unreadable.insert(place);
+        let moved = ftl.move_meta(slot, &mut driver);
+        assert!(matches!(moved, Err(FtlError::Nand(_))), "slot {slot}: {moved:?}");
+        assert_eq!(ftl.own.place(slot), Some(place), "slot {slot}");
+    }
+}

@@ -4,7 +4,7 @@
 use crate::dedup::{Engine, Look, NoDedup};
 use crate::ftl::packing::TOGETHER_MAX;
 use crate::ftl::view::view;
-use crate::ftl::{Durability, Ftl, FtlSettings, Written};
+use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Written};
 use crate::nand::{Identity, IdentityNand, Sizes};
 use crate::op::{Driver, FlashOp, Untimed, Work};
 use crate::testing::perfect::PerfectTable;
@@ -58,8 +58,11 @@ fn a_codeword_that_may_not_wait_is_programmed_alone() {
         packing_survives: true,
         ..settings()
     };
-    let nand = IdentityNand::new(plane(64, 16)).with_sizes(Some(Sizes::codewords(4)));
-    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    let made = || {
+        let nand = IdentityNand::new(plane(64, 16)).with_sizes(Some(Sizes::codewords(4)));
+        Ftl::format(nand, NoDedup, settings).expect("fits")
+    };
+    let mut ftl = made();
     let page = |lpn: u32| Identity::of_number(100 + u64::from(lpn));
     ftl.write(0, &page(0), &mut Untimed).expect("writes");
     assert!(ftl.packing.has(0), "there is room for the rescue");
@@ -72,6 +75,44 @@ fn a_codeword_that_may_not_wait_is_programmed_alone() {
         assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), Some(page(lpn)));
     }
     assert_eq!((ftl.counters().fragments, ftl.counters().packed_pages), (2, 2));
+    // Where there is no page either, it was never written.
+    let mut ftl = made();
+    while ftl.space.blocks().free_of(0) > 0 {
+        ftl.space.take_free(0);
+    }
+    let refused = ftl.write(1, &page(1), &mut Untimed).expect_err("there is no page");
+    assert!(matches!(refused, FtlError::NoSpace { .. }), "{refused}");
+    assert_eq!(ftl.read(1, &mut Untimed).expect("reads"), None);
+    assert_eq!((ftl.counters().fragments, ftl.counters().fragments_dropped), (0, 0));
+    ftl.check_invariants();
+}
+
+/// What waits goes on waiting while there is just room for it, and no longer.
+#[test]
+fn a_flush_leaves_what_would_find_a_page_without_power() {
+    let settings = FtlSettings {
+        durability: Durability::Protected,
+        codewords: true,
+        packing_survives: true,
+        packing_pages: 8,
+        ..settings()
+    };
+    let nand = IdentityNand::new(plane(256, 4)).with_sizes(Some(Sizes::codewords(4)));
+    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    let page = |lpn: u32| Identity::of_number(100 + u64::from(lpn));
+    for lpn in 0..5 {
+        ftl.write(lpn, &page(lpn), &mut Untimed).expect("writes");
+    }
+    while ftl.space.blocks().free_of(0) > 3 {
+        ftl.space.take_free(0);
+    }
+    // The pages of one block, as two may fail: for the two that wait and two of records.
+    assert_eq!((ftl.packing.flash_pages(), ftl.space.rescue_pages()), (2, 4));
+    ftl.flush(&mut Untimed).expect("flushes");
+    ftl.keep_waiting_safe(&mut Untimed).expect("nothing to do");
+    assert_eq!(ftl.waiting().count(), 5);
+    ftl.write(5, &page(5), &mut Untimed).expect("writes");
+    assert_eq!(ftl.waiting().count(), 0, "a page more might find none");
 }
 
 /// A driver whose planes are busy.
