@@ -108,7 +108,7 @@ pub struct CrcCompare<F> {
     buckets: Buckets,
     /// Buckets with undetermined pages by count, then the earlier one first. Entries are checked
     /// when they come up.
-    queue: BinaryHeap<(u32, u64, u32)>,
+    queue: BinaryHeap<(Option<u32>, u64, u32)>,
     turn: u64,
     rules: Rules,
     pending: Option<Pending>,
@@ -166,7 +166,7 @@ impl<F> CrcCompare<F> {
 
     fn enqueue(&mut self, bucket: u32) {
         self.turn -= 1;
-        let count = if self.rules.by_count { self.buckets.found(bucket) } else { 0 };
+        let count = self.rules.by_count.then(|| self.buckets.found(bucket));
         self.queue.push((count, self.turn, bucket));
     }
 

@@ -218,6 +218,20 @@ mod tests {
         ParityFingerprint::new(code, scrambler, 2048, truncation).expect("2 codewords")
     }
 
+    #[test]
+    fn each_codeword_of_a_page_has_a_fingerprint() {
+        let mut bytes = Bytes::new(fingerprint(Truncation::Crc64));
+        let mut of = |parts: [u8; 2]| {
+            let page = parts.map(|byte| [byte; 1024]).concat();
+            let mut all = Vec::new();
+            bytes.codewords(&page, &mut |codeword| all.push(codeword));
+            all
+        };
+        let (first, second) = (of([7, 8]), of([8, 8]));
+        assert_eq!((first.len(), second[0]), (2, second[1]));
+        assert!(first[0] != first[1] && first[1] == second[0]);
+    }
+
     proptest! {
         #[test]
         fn eight_bytes_are_corrected_as_the_whole_parity_is(

@@ -244,7 +244,8 @@ fn log(drive: &Inspection, mean_erases: f64) -> SmartLog {
     let all = blocks.len() as u64;
     let spare_when_made = all.saturating_sub(state.factory_bad_blocks + state.needed_blocks);
     let spare = all.saturating_sub(bad + state.needed_blocks);
-    let available_spare = (100 * spare).checked_div(spare_when_made).unwrap_or(100).min(100);
+    let available_spare =
+        (100 * spare).checked_div(spare_when_made).map_or(100, |share| share.min(100));
     let used = spec.wear_model().percentage_used(mean_erases);
     let units = |bytes: u64| bytes.div_ceil(DATA_UNIT_BYTES);
     let mut critical_warning = 0;

@@ -9,6 +9,8 @@ pub mod keys;
 mod parse;
 mod presets;
 mod print;
+#[cfg(test)]
+mod tests;
 
 pub use choices::{
     Allocation, ArrivalKind, BlockCount, CompressionPlace, ContentKind, IdleOrder, MediaCode,

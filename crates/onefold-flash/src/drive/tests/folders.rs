@@ -283,6 +283,43 @@ fn what_is_taken_up_is_taken_up_once_and_stays() {
     }
 }
 
+/// One change is as good as many.
+#[test]
+fn one_trim_that_is_taken_up_stays() {
+    let (folder, memory) = (made(&[]), SimHandover::new());
+    let drive = open_with(&folder, Some(&memory)).unwrap();
+    drive.device().write_at(0, &[9; PAGE as usize], true).unwrap();
+    drive.device().trim(0, PAGE, false).unwrap();
+    let (folder, memory) = (kept(&folder), memory.after_kill());
+    drop(drive);
+    let drive = open_with(&folder, Some(&memory)).unwrap();
+    assert_eq!(drive.remarks(), [Remark::TakenUp(1)]);
+    drop(drive);
+    let drive = open(&folder.after_crash(1, CrashMode::KeepNothing)).unwrap();
+    let mut found = [1; PAGE as usize];
+    drive.device().read_at(0, &mut found).unwrap();
+    assert_eq!(found, [0; PAGE as usize]);
+}
+
+/// A mapping page that cannot be had says nothing of its pages, and no hole either.
+#[test]
+fn what_is_there_is_not_told_where_the_map_cannot_be_read() {
+    let folder = made(&["geometry.blocks_per_plane=200", "ftl.map_cache_bytes=4096"]);
+    let drive = open(&folder).unwrap();
+    let pages = drive.device().size_bytes() / PAGE;
+    assert!(pages > 4 * PAGE / 4, "the map is more than the four pages in memory");
+    for lpn in (0..pages).step_by(200) {
+        drive.device().write_at(lpn * PAGE, &[7; PAGE as usize], false).unwrap();
+    }
+    drive.device().flush().unwrap();
+    folder.crash_at(folder.op_count() + 1);
+    folder.create("last").map(drop).unwrap_err();
+    let told: Vec<_> = (0..pages / 256)
+        .map(|segment| drive.device().block_status(segment * 256 * PAGE, PAGE))
+        .collect();
+    assert!(told.iter().any(Result::is_err), "{told:?}");
+}
+
 #[test]
 fn a_drive_that_was_closed_leaves_nothing_in_memory_and_counts_its_seconds() {
     let (folder, memory) = (made(&[]), SimHandover::new());

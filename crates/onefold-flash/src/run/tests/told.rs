@@ -90,6 +90,11 @@ pub fn requests(spec: &DriveSpec, count: u64, seed: u64) -> Vec<Request> {
 
 /// A run of these requests, or of the specification's.
 pub fn told(name: &str, lines: &[&str], trace: Option<Vec<Request>>) -> String {
+    told_on(1, name, lines, trace)
+}
+
+/// The same on so many threads.
+pub fn told_on(threads: usize, name: &str, lines: &[&str], trace: Option<Vec<Request>>) -> String {
     let spec = drive(lines);
     let (mut sum, mut answers) = (crc32fast::Hasher::new(), 0_u64);
     let alone = spec.controller.write_buffer == WriteBuffer::Through && !spec.packs();
@@ -108,6 +113,7 @@ pub fn told(name: &str, lines: &[&str], trace: Option<Vec<Request>>) -> String {
         trace: trace.map(|requests| Box::new(requests.into_iter().map(Ok)) as _),
         observer: Some(&mut keep),
         chrome_operations: 50,
+        threads,
         ..RunOptions::default()
     };
     let outcome = run(&spec, options).unwrap_or_else(|error| panic!("{name}: {error}"));
