@@ -114,6 +114,10 @@ fn encode(said: &Said, owner: &[u8; 16]) -> Vec<u8> {
     writer.0
 }
 
+/// The highest number of a write or a generation. A copy that says more was made to do harm: one
+/// more would be none, and the older copy count as the newer.
+const COUNTS_MAX: u64 = u64::MAX >> 1;
+
 fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Said> {
     let (body, check) = bytes.split_last_chunk::<4>()?;
     let mut reader = Reader::new(body);
@@ -124,7 +128,7 @@ fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Said> {
     let open = reader.u32()? != 0;
     let mut number = || reader.array().map(u64::from_le_bytes);
     let (writes, number, accepted) = (number()?, number()?, number()?);
-    if reader.array::<16>()? != *owner {
+    if reader.array::<16>()? != *owner || writes.max(number) > COUNTS_MAX {
         return None;
     }
     Some(Said { open, writes, generation: Generation { number, accepted }, boot: reader.array()? })
@@ -340,6 +344,20 @@ mod tests {
         file.begin(boot).unwrap();
         assert_eq!(GenerationFile::read(folder, &OWNER), Some(file.current()));
         file.current().number
+    }
+
+    #[test]
+    fn a_copy_with_numbers_that_nothing_could_follow_is_none() {
+        for (writes, number, fits) in [
+            (COUNTS_MAX, 1, true),
+            (COUNTS_MAX + 1, 1, false),
+            (1, COUNTS_MAX, true),
+            (1, COUNTS_MAX + 1, false),
+        ] {
+            let generation = Generation { number, accepted: 1 };
+            let copy = encode(&Said { open: false, writes, generation, boot: [0; 16] }, &OWNER);
+            assert_eq!(decode(&copy, &OWNER).is_some(), fits, "{writes}, {number}");
+        }
     }
 
     #[test]
