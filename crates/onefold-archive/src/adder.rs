@@ -137,6 +137,7 @@ impl Archive {
                 options.index_bytes
             )));
         }
+        let number = self.next_number()?;
         self.complete_copies()?;
         self.clear_leftovers()?;
         // Containers of it may have been made and taken back.
@@ -169,8 +170,7 @@ impl Archive {
         let store = std::sync::Arc::clone(&self.store);
         let containers = ContainerWriter::new(store, uuid, capacity, compressor, first);
         let folder = std::sync::Arc::clone(&self.versions_folder);
-        let (number, identity) = (self.log.next_version, self.identity);
-        let header = Header { number, generation: 0, settings, identity };
+        let header = Header { number, generation: 0, settings, identity: self.identity };
         let manifest = Manifest::create(folder, header)?;
         Ok(Adder {
             fingerprinter: self.fingerprinter(),
@@ -192,6 +192,16 @@ impl Archive {
             folders: 0,
             notes,
         })
+    }
+
+    /// The number of the next version. The last one is given to none: what came after it would have
+    /// the same.
+    fn next_number(&self) -> Result<u32, ArchiveError> {
+        if self.log.next_version == u32::MAX {
+            let problem = "the archive has used up all numbers of versions";
+            return Err(ArchiveError::Setting(problem.to_owned()));
+        }
+        Ok(self.log.next_version)
     }
 
     /// Fill an index from the containers' directories, the newest first. Also returns the whole
@@ -600,6 +610,17 @@ mod tests {
         adder.chunk(&[8; 300], 2).unwrap();
         let Segment { data: held, chunks, .. } = &adder.segment;
         assert_eq!((held.len(), chunks.last().map(|chunk| chunk.1.clone())), (800, Some(500..800)));
+    }
+
+    #[test]
+    fn the_last_number_of_a_version_is_given_to_none() {
+        let mut archive = archive();
+        archive.log.next_version = u32::MAX;
+        let error = archive.add(AddOptions::default()).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("used up all numbers of versions"), "{error}");
+        assert!(archive.log.pending.is_none(), "nothing was begun");
+        archive.log.next_version -= 1;
+        assert!(archive.add(AddOptions::default()).is_ok());
     }
 
     #[test]

@@ -290,9 +290,13 @@ impl Archive {
         next_container: u32,
     ) -> Result<VersionInfo, ArchiveError> {
         let info = version.info();
+        let generation = info.generation.checked_add(1).ok_or_else(|| {
+            let number = info.number;
+            ArchiveError::Setting(format!("version {number} was written anew too many times"))
+        })?;
         let header = Header {
             number: info.number,
-            generation: info.generation + 1,
+            generation,
             settings: self.settings,
             identity: self.identity,
         };

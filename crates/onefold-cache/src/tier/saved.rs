@@ -15,6 +15,10 @@ const MAGIC: &[u8; 8] = b"1FTIER\x02\n";
 /// Largest state that is read, in bytes: some 50 million containers.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// Highest count of a state: no cache gets there, and what follows has room. One that says more was
+/// made to do harm.
+const COUNTS_MAX: u64 = u64::MAX >> 1;
+
 /// Why a tiered store cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -178,6 +182,9 @@ fn decode(bytes: &[u8], owner: &[u8; 16]) -> Option<Saved> {
     let known = reader.numbers()?;
     let (policy, problem) = (reader.text()?, reader.text()?);
     let state = reader.0.to_vec();
+    if sequence > COUNTS_MAX || totals.numbers().into_iter().any(|count| count > COUNTS_MAX) {
+        return None;
+    }
     Some(Saved { sequence, policy, totals, state, shape, per_day, known, problem })
 }
 
@@ -290,6 +297,14 @@ mod tests {
 
     #[test]
     fn counts_that_no_state_can_have_are_refused() {
+        for (count, fits) in [(COUNTS_MAX, true), (COUNTS_MAX + 1, false)] {
+            let last = TierTotals { new_bytes: count, ..TierTotals::default() };
+            for state in [Saved { totals: last, ..saved(6) }, saved(count)] {
+                let folder = SimFolder::new();
+                write(&folder, &OWNER, &state, true).unwrap();
+                assert_eq!(read(&folder, &OWNER).is_some(), fits, "{count}");
+            }
+        }
         let mut reader = Reader(&[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(reader.numbers(), None);
         let one = [1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];

@@ -144,6 +144,9 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
+/// The highest number of a segment: no device lasts so long, and what is written next has one, too.
+const SEQUENCE_MAX: u64 = u64::MAX >> 1;
+
 /// The header of one of this owner's segments.
 pub fn header(bytes: &[u8], owner: &[u8; 16]) -> Option<Header> {
     let body = bytes.get(..HEADER_USED)?;
@@ -160,7 +163,8 @@ pub fn header(bytes: &[u8], owner: &[u8; 16]) -> Option<Header> {
     };
     let most = header.segment_bytes / TABLE_ENTRY_BYTES;
     let fits = header.count <= most && header.table().end <= header.segment_bytes.into();
-    (fits && header.table >= HEADER_BYTES && header.sequence > 0).then_some(header)
+    let is_numbered = (1..=SEQUENCE_MAX).contains(&header.sequence);
+    (fits && header.table >= HEADER_BYTES && is_numbered).then_some(header)
 }
 
 /// The extents of a table, which lie inside of the segment and nowhere else; `None`: it is torn.
@@ -332,6 +336,8 @@ mod tests {
             header(&bytes, &OWNER).is_some()
         };
         assert!(forged(1, 10_000, 512, 3) && !forged(0, 10_000, 512, 3));
+        let most = SEQUENCE_MAX;
+        assert!(forged(most, 10_000, 512, 3) && !forged(most + 1, 10_000, 512, 3));
         assert!(!forged(1, 10_000, 511, 3));
         assert!(forged(1, 512 + 76, 512, 3) && !forged(1, 512 + 75, 512, 3));
         assert!(forged(1, 24_000, 512, 978) && !forged(1, 24_000, 512, 979));
