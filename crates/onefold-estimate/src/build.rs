@@ -301,9 +301,10 @@ impl Primary {
         row.allocated_chunks += 1;
         row.allocated_bytes += len;
         row.allocated_stored_bytes += stored;
-        row.referenced_chunks += entry.count;
-        row.referenced_bytes += entry.count * len;
-        row.referenced_stored_bytes += entry.count * stored;
+        row.referenced_chunks = row.referenced_chunks.saturating_add(entry.count);
+        row.referenced_bytes = row.referenced_bytes.saturating_add(entry.count.saturating_mul(len));
+        row.referenced_stored_bytes =
+            row.referenced_stored_bytes.saturating_add(entry.count.saturating_mul(stored));
         let (extension, folder) = unpack(entry.group);
         for own in
             [&mut self.extensions[usize::from(extension)], &mut self.folders[usize::from(folder)]]

@@ -29,8 +29,8 @@ pub(crate) struct Content {
 
 impl Content {
     pub(crate) fn add(&mut self, other: Self) {
-        self.bytes += other.bytes;
-        self.zero_bytes += other.zero_bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.zero_bytes = self.zero_bytes.saturating_add(other.zero_bytes);
         self.sum = self.sum.wrapping_add(other.sum);
         self.is_broken |= other.is_broken;
     }
@@ -125,7 +125,7 @@ impl FileTable {
             }
             MapEntry::Occupied(mut occupied) => {
                 let file = occupied.get_mut();
-                file.planned_bytes += segment.planned_bytes;
+                file.planned_bytes = file.planned_bytes.saturating_add(segment.planned_bytes);
                 file.content.add(segment.content);
                 if file.planned_bytes >= file.size {
                     let file = occupied.remove();
@@ -160,7 +160,7 @@ impl FileTable {
             }
             MapEntry::Occupied(mut occupied) => {
                 let held = occupied.get_mut();
-                held.count += record.count;
+                held.count = held.count.saturating_add(record.count);
                 if record.first < held.first {
                     std::mem::swap(&mut held.first, &mut record.first);
                     std::mem::swap(&mut held.second, &mut record.second);

@@ -61,9 +61,9 @@ impl Groups {
 
     pub(crate) fn add(&mut self, number: u16, tally: GroupTally) {
         let sum = &mut self.tallies[usize::from(number)];
-        sum.files += tally.files;
-        sum.bytes += tally.bytes;
-        sum.zero_bytes += tally.zero_bytes;
+        sum.files = sum.files.saturating_add(tally.files);
+        sum.bytes = sum.bytes.saturating_add(tally.bytes);
+        sum.zero_bytes = sum.zero_bytes.saturating_add(tally.zero_bytes);
     }
 
     /// Add those of another run; what its numbers are here.

@@ -125,14 +125,14 @@ impl Partial {
             let header = reader.take_header();
             self.header.run = crate::walk::hash_bytes(self.header.run, &header.run.to_le_bytes());
             self.header.complete &= header.complete;
-            self.header.elapsed_ns += header.elapsed_ns;
+            self.header.elapsed_ns = self.header.elapsed_ns.saturating_add(header.elapsed_ns);
             let scan = &mut self.header.scan;
             for (sum, tally) in scan.tallies.iter_mut().zip(&header.scan.tallies) {
                 sum.add(*tally);
             }
-            scan.bytes += header.scan.bytes;
-            scan.hole_bytes += header.scan.hole_bytes;
-            scan.unread_bytes += header.scan.unread_bytes;
+            scan.bytes = scan.bytes.saturating_add(header.scan.bytes);
+            scan.hole_bytes = scan.hole_bytes.saturating_add(header.scan.hole_bytes);
+            scan.unread_bytes = scan.unread_bytes.saturating_add(header.scan.unread_bytes);
             scan.problems.absorb(header.scan.problems, base);
             let extensions = self.header.breakdown.extensions.absorb(&header.breakdown.extensions);
             let folders = self.header.breakdown.folders.absorb(&header.breakdown.folders);
@@ -168,12 +168,12 @@ impl Partial {
 
     fn add_walk(&mut self, walk: WalkFacts, base: u32) {
         let sum = &mut self.header.walk;
-        sum.files += walk.files;
-        sum.bytes += walk.bytes;
-        sum.folders += walk.folders;
-        sum.symlinks += walk.symlinks;
-        sum.hard_links += walk.hard_links;
-        sum.hard_link_bytes += walk.hard_link_bytes;
+        sum.files = sum.files.saturating_add(walk.files);
+        sum.bytes = sum.bytes.saturating_add(walk.bytes);
+        sum.folders = sum.folders.saturating_add(walk.folders);
+        sum.symlinks = sum.symlinks.saturating_add(walk.symlinks);
+        sum.hard_links = sum.hard_links.saturating_add(walk.hard_links);
+        sum.hard_link_bytes = sum.hard_link_bytes.saturating_add(walk.hard_link_bytes);
         sum.problems.absorb(walk.problems, base);
         sum.digest = crate::walk::hash_bytes(sum.digest, &walk.digest.to_le_bytes());
     }

@@ -66,7 +66,8 @@ impl Problems {
     /// Add those of another run whose first file has number `base` here.
     pub(crate) fn absorb(&mut self, other: Self, base: u32) {
         for (kind, count) in other.counts {
-            *self.counts.entry(kind).or_default() += count;
+            let sum = self.counts.entry(kind).or_default();
+            *sum = sum.saturating_add(count);
         }
         for ((number, path, kind), reason) in other.named {
             if !self.name(number.saturating_add(base), path, kind, reason) {

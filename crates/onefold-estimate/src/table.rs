@@ -333,7 +333,8 @@ impl Part {
             return true;
         }
         if entry[COUNT] == u32::MAX {
-            *self.spill.entry(seen.fp).or_default() += u64::from(u32::MAX);
+            let spilled = self.spill.entry(seen.fp).or_default();
+            *spilled = spilled.saturating_add(u32::MAX.into());
             entry[COUNT] = 0;
         }
         entry[COUNT] += 1;
@@ -352,9 +353,10 @@ impl Part {
         let is_new = self.observe(&Seen { fp, len, file: first, group }, words, slots_max);
         let slot = self.slot(fp, words);
         let entry = &mut self.data[slot * words..][..words];
-        let sum = u64::from(entry[COUNT]) + (count - 1);
+        let sum = u64::from(entry[COUNT]).saturating_add(count - 1);
         if sum > u64::from(u32::MAX) {
-            *self.spill.entry(fp).or_default() += sum - 1;
+            let spilled = self.spill.entry(fp).or_default();
+            *spilled = spilled.saturating_add(sum - 1);
             entry[COUNT] = 1;
         } else {
             entry[COUNT] = sum as u32;
@@ -393,7 +395,7 @@ impl Part {
         let owned = words > FIRST;
         Entry {
             fp,
-            count: u64::from(entry[COUNT]) + spilled,
+            count: spilled.saturating_add(entry[COUNT].into()),
             len: entry[LEN],
             first: if owned { entry[FIRST] } else { 0 },
             group: if owned { entry[GROUP] } else { 0 },

@@ -68,9 +68,9 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn add(&mut self, other: Self) {
-        self.chunks += other.chunks;
-        self.zero_chunks += other.zero_chunks;
-        self.zero_bytes += other.zero_bytes;
+        self.chunks = self.chunks.saturating_add(other.chunks);
+        self.zero_chunks = self.zero_chunks.saturating_add(other.zero_chunks);
+        self.zero_bytes = self.zero_bytes.saturating_add(other.zero_bytes);
     }
 }
 

@@ -55,6 +55,27 @@ fn a_header_whose_parts_do_not_fit_together_is_refused() {
     check_header(&deepest).expect("the last level that there is");
 }
 
+#[test]
+fn counts_that_are_together_more_than_a_number_end_at_the_largest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = ["a", "b"].map(|name| {
+        let tree = folder.path().join(name);
+        std::fs::create_dir(&tree).expect("a folder");
+        std::fs::write(tree.join("file"), [7; 9000]).expect("a file");
+        let mut partial = scan(&[tree], &Options::default(), &Progress::new()).expect("scanned");
+        partial.header.scan.bytes = u64::MAX - 5;
+        partial.header.walk.bytes = u64::MAX - 5;
+        partial.header.scan.tallies[0].chunks = u64::MAX;
+        partial.header.elapsed_ns = u64::MAX;
+        let path = folder.path().join(format!("{name}.partial"));
+        partial.write(&mut File::create(&path).expect("a file")).expect("written");
+        path
+    });
+    let merged = Partial::merge(&paths, None).expect("they belong together").header;
+    assert_eq!([merged.scan.bytes, merged.walk.bytes, merged.elapsed_ns], [u64::MAX; 3]);
+    assert_eq!(merged.scan.tallies[0].chunks, u64::MAX);
+}
+
 /// A 4 KiB table with stored sizes under two compressions, and one of 512 bytes with none.
 fn small() -> Partial {
     let options = Options {

@@ -132,6 +132,12 @@ fn a_count_that_fills_up_spills_on_the_next_sighting() {
     let seen = Seen { fp: 8, len: 1, file: 0, group: 0 };
     table.observe(&[seen], &mut Scratch::default(), &mut Vec::new());
     assert_eq!(rows(&table)[0].1, count + 1);
+    // A part may claim any count.
+    let most = Entry { fp: 8, count: u64::MAX, len: 1, first: 0, group: 0, stored: &[] };
+    for _ in 0..2 {
+        table.absorb(&most);
+        assert_eq!(rows(&table)[0].1, u64::MAX);
+    }
 }
 
 /// Fingerprints of partition 3 that are kept at any level up to 20.
