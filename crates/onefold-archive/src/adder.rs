@@ -21,6 +21,7 @@ use crate::format::entry::{self, Entry, Kind, Recipe};
 use crate::format::log_record::{AddTotals, LABEL_BYTES_MAX, LogEvent, VersionInfo};
 use crate::format::version_file::Header;
 use crate::index::{ChunkIndex, INDEX_BYTES_MIN};
+use crate::machine_code::FileSoFar;
 use crate::manifest::Manifest;
 use crate::parent::Parent;
 use crate::remove::Removed;
@@ -84,6 +85,8 @@ pub struct Adder<'a> {
     containers: ContainerWriter,
     manifest: Manifest,
     segment: Segment,
+    /// The file that is being cut.
+    file: FileSoFar,
     /// Containers to leave because they are sparse.
     sparse: BTreeSet<ContainerId>,
     /// Containers of an interrupted addition.
@@ -107,8 +110,22 @@ pub struct Adder<'a> {
 #[derive(Default)]
 struct Segment {
     data: Vec<u8>,
-    chunks: Vec<(Fingerprint, Range<usize>)>,
+    chunks: Vec<SegmentChunk>,
     steps: Vec<Step>,
+}
+
+struct SegmentChunk {
+    fingerprint: Fingerprint,
+    /// Where its bytes are in the segment's.
+    range: Range<usize>,
+    /// Bytes of the group that takes it, at most.
+    group_bytes: usize,
+}
+
+impl SegmentChunk {
+    fn name(&self) -> ChunkName {
+        ChunkName::of(&self.fingerprint)
+    }
 }
 
 enum Step {
@@ -182,6 +199,7 @@ impl Archive {
             recipe: Recipe { at: manifest.position(), ..Recipe::default() },
             manifest,
             segment: Segment::default(),
+            file: FileSoFar::default(),
             sparse,
             resumed,
             names_changed: was_cut_short || first > log_next,
@@ -315,6 +333,7 @@ impl Adder<'_> {
     ) -> Result<io::Result<u64>, ArchiveError> {
         self.check_path(&entry.path)?;
         let mut stream = self.stream.take().expect("it is put back below");
+        self.file = FileSoFar::default();
         let result = stream.cut(source, |chunk, times| self.chunk(chunk, times));
         self.stream = Some(stream);
         match result? {
@@ -382,6 +401,7 @@ impl Adder<'_> {
     /// Add a chunk that comes so many times in a row.
     fn chunk(&mut self, data: &[u8], times: u64) -> Result<(), ArchiveError> {
         let fingerprint = self.fingerprinter.hash(data);
+        let group_bytes = self.file.group_bytes(data, times);
         let mut held = None;
         for _ in 0..times {
             // Once in each segment is enough.
@@ -391,7 +411,8 @@ impl Adder<'_> {
                 self.segment.data.extend_from_slice(data);
                 start..self.segment.data.len()
             });
-            self.segment.chunks.push((fingerprint, range.clone()));
+            let chunk = SegmentChunk { fingerprint, range: range.clone(), group_bytes };
+            self.segment.chunks.push(chunk);
             held = Some(range);
             self.step(Step::Chunk)?;
         }
@@ -411,12 +432,11 @@ impl Adder<'_> {
     /// Place the segment's chunks, and write down what waited for that.
     fn close_segment(&mut self) -> Result<(), ArchiveError> {
         let segment = std::mem::take(&mut self.segment);
-        let name = |fingerprint: &Fingerprint| ChunkName::of(fingerprint);
         // Where the chunks lie before anything of this segment is stored.
         let found: Vec<Option<ChunkRef>> = segment
             .chunks
             .iter()
-            .map(|(fingerprint, range)| self.index.get(name(fingerprint), range.len() as u32))
+            .map(|chunk| self.index.get(chunk.name(), chunk.range.len() as u32))
             .collect();
         let open = self.containers.open();
         let old = found.iter().flatten().filter(|chunk| chunk.container != open);
@@ -427,10 +447,10 @@ impl Adder<'_> {
         for step in segment.steps {
             match step {
                 Step::Chunk => {
-                    let ((fingerprint, range), found) =
+                    let (chunk, found) =
                         chunks.next().expect("a chunk for every step that takes one");
-                    let data = &segment.data[range.clone()];
-                    let chunk = self.place(fingerprint, data, found.as_ref(), &left)?;
+                    let data = &segment.data[chunk.range.clone()];
+                    let chunk = self.place(chunk, data, found.as_ref(), &left)?;
                     self.manifest.chunk(&chunk)?;
                     self.recipe.chunks += 1;
                     self.recipe.size += data.len() as u64;
@@ -457,17 +477,18 @@ impl Adder<'_> {
     /// containers that the segment is not to refer to.
     fn place(
         &mut self,
-        fingerprint: &Fingerprint,
+        chunk: &SegmentChunk,
         data: &[u8],
         found: Option<&ChunkRef>,
         left: &HashSet<ContainerId>,
     ) -> Result<ChunkRef, ArchiveError> {
         // Asked again: the chunk may have been stored earlier in this segment.
-        let now = self.index.get(ChunkName::of(fingerprint), data.len() as u32);
+        let (name, group_bytes) = (chunk.name(), chunk.group_bytes);
+        let now = self.index.get(name, data.len() as u32);
         if let Some(chunk) = now.filter(|chunk| !left.contains(&chunk.container)) {
             return Ok(chunk);
         }
-        let chunk = self.containers.append(ChunkName::of(fingerprint), data)?;
+        let chunk = self.containers.append(name, data, group_bytes)?;
         self.index.insert(&chunk);
         let len = data.len() as u64;
         self.totals.new_bytes += len;
@@ -566,12 +587,12 @@ mod tests {
     use crate::format::entry::{Metadata, Stamp};
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
-    fn archive() -> Archive {
+    fn archive(container_bytes: u32) -> Archive {
         let folder = SimFolder::new();
         let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
         let settings = ArchiveSettings {
             chunk_bytes: 1 << 10,
-            container_bytes: 1 << 20,
+            container_bytes,
             compression: Compression::None,
             ..ArchiveSettings::default()
         };
@@ -591,12 +612,12 @@ mod tests {
 
     #[test]
     fn a_segment_holds_its_own_chunks_and_each_of_them_once() {
-        let mut archive = archive();
+        let mut archive = archive(1 << 20);
         let mut adder = archive.add(AddOptions::default()).unwrap();
         let data = SplitMix64::new(1).bytes(3_000_000);
         adder.file(file("random"), false, &mut data.as_slice()).unwrap().unwrap();
         let Segment { data: held, chunks, steps } = &adder.segment;
-        let waiting: usize = chunks.iter().map(|(_, range)| range.len()).sum();
+        let waiting: usize = chunks.iter().map(|chunk| chunk.range.len()).sum();
         assert_eq!((held.len(), steps.len()), (waiting, chunks.len() + 1));
         assert!(chunks.len() < SEGMENT_CHUNKS && held[..] == data[data.len() - waiting..]);
         adder.close_segment().unwrap();
@@ -604,17 +625,56 @@ mod tests {
         adder.chunk(&[7; 500], 1024 + 10).unwrap();
         let Segment { data: held, chunks, steps } = &adder.segment;
         assert_eq!((held.len(), chunks.len(), steps.len()), (500, 10, 10));
-        assert!(chunks.iter().all(|(_, range)| *range == (0..500)));
+        assert!(chunks.iter().all(|chunk| chunk.range == (0..500)));
         assert_eq!((adder.recipe.chunks, adder.recipe.size), (1024, 1024 * 500));
         // Where what came before leaves room, both wait together.
         adder.chunk(&[8; 300], 2).unwrap();
         let Segment { data: held, chunks, .. } = &adder.segment;
-        assert_eq!((held.len(), chunks.last().map(|chunk| chunk.1.clone())), (800, Some(500..800)));
+        let last = chunks.last().map(|chunk| chunk.range.clone());
+        assert_eq!((held.len(), last), (800, Some(500..800)));
+    }
+
+    /// Lengths of all groups, in the order of the containers.
+    fn groups(archive: &Archive) -> Vec<usize> {
+        let tables = archive.store.list().unwrap().into_iter().map(|id| {
+            let table = containers::read_groups(&*archive.store, id).unwrap();
+            table.groups().iter().map(|group| group.len as usize).collect::<Vec<_>>()
+        });
+        tables.flatten().collect()
+    }
+
+    #[test]
+    fn machine_code_is_compressed_in_large_groups_and_also_what_is_left_of_it() {
+        let mut archive = archive(4 << 20);
+        let add = |archive: &mut Archive, files: &[(&str, &[u8])]| {
+            let mut adder = archive.add(AddOptions::default()).unwrap();
+            for &(path, mut content) in files {
+                adder.file(file(path), false, &mut content).unwrap().unwrap();
+            }
+            adder.commit().unwrap();
+        };
+        let mut code = SplitMix64::new(1).bytes(1_500_000);
+        code[..4].copy_from_slice(b"\x7FELF");
+        let text = SplitMix64::new(2).bytes(1_000_000);
+        add(&mut archive, &[("a.so", &code), ("b.txt", &text)]);
+        let all = groups(&archive);
+        assert_eq!(all.iter().sum::<usize>(), 2_500_000);
+        // The beginning of the code, the rest of it, and the text.
+        let is_small = |len: &usize| (200_000..=256 << 10).contains(len);
+        assert!(is_small(&all[0]) && all[1] > 1_200_000 && all.len() == 6, "{all:?}");
+        assert!(all[2..5].iter().all(is_small), "{all:?}");
+        add(&mut archive, &[("a.so", &code[..1_000_000])]);
+        archive.remove_all(&[1]).unwrap();
+        archive.compact(0, &mut |_, _| true).unwrap();
+        let left = groups(&archive);
+        assert_eq!(left.iter().sum::<usize>(), 1_000_000);
+        assert!(left.iter().any(|&len| len > 700_000), "{left:?}");
+        assert!(archive.verify(&mut |_, _| true).unwrap().is_sound());
     }
 
     #[test]
     fn the_last_number_of_a_version_is_given_to_none() {
-        let mut archive = archive();
+        let mut archive = archive(1 << 20);
         archive.log.next_version = u32::MAX;
         let error = archive.add(AddOptions::default()).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("used up all numbers of versions"), "{error}");
@@ -625,7 +685,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_closed_by_its_chunks_its_bytes_and_its_paths() {
-        let mut archive = archive();
+        let mut archive = archive(1 << 20);
         let mut adder = archive.add(AddOptions::default()).unwrap();
         let mut close_at = |data: &[u8]| {
             (1..100_000).find(|_| {

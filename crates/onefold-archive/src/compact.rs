@@ -273,8 +273,9 @@ impl Archive {
                 moved.extend(chunks.iter().map(|chunk| (id, chunk.offset)).zip(now));
                 return Ok(());
             }
+            let group_bytes = group.group.bytes_max();
             for entry in chunks {
-                let now = writer.append(entry.name, group.bytes_of(&entry)?)?;
+                let now = writer.append(entry.name, group.bytes_of(&entry)?, group_bytes)?;
                 moved.insert((id, entry.offset), now);
             }
             Ok(())
@@ -346,6 +347,7 @@ mod tests {
 
     use super::*;
     use crate::format::chunk_ref::ChunkName;
+    use crate::format::group::GROUP_BYTES;
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     /// An archive with containers of chunks of these lengths; the places of all.
@@ -364,7 +366,7 @@ mod tests {
             for (seed, &len) in (0..).zip(*lens) {
                 let data = SplitMix64::new(seed).bytes(len);
                 let name = ChunkName::of(&archive.fingerprinter().hash(&data));
-                places.push(place(&writer.append(name, &data).unwrap()));
+                places.push(place(&writer.append(name, &data, GROUP_BYTES).unwrap()));
             }
             writer.finish().unwrap();
             all.push(places);

@@ -13,7 +13,7 @@ use crate::format::container::{
     self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES, Footer, HEADER_BYTES,
 };
 use crate::format::group::{
-    GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable, is_large,
+    CODE_GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable, is_large,
 };
 use crate::workers::Workers;
 
@@ -83,9 +83,14 @@ impl ContainerWriter {
         self.stored_bytes
     }
 
-    /// Store a chunk.
-    pub fn append(&mut self, name: ChunkName, data: &[u8]) -> Result<ChunkRef, ArchiveError> {
-        if self.open_group.len() + data.len() > GROUP_BYTES {
+    /// Store a chunk, in a group of at most `group_bytes` unless it alone has more.
+    pub fn append(
+        &mut self,
+        name: ChunkName,
+        data: &[u8],
+        group_bytes: usize,
+    ) -> Result<ChunkRef, ArchiveError> {
+        if self.open_group.len() + data.len() > group_bytes {
             self.close_group()?;
         }
         // What the open group takes at most; only if that is too much, what it takes.
@@ -460,7 +465,7 @@ pub struct GroupDecoder {
 impl GroupDecoder {
     /// A decoder of groups of chunks of at most `chunk_bytes_max`.
     pub fn new(chunk_bytes_max: usize) -> Self {
-        let group_bytes_max = GROUP_BYTES.max(chunk_bytes_max);
+        let group_bytes_max = CODE_GROUP_BYTES.max(chunk_bytes_max);
         Self { decompressor: Decompressor::new(), group_bytes_max }
     }
 
@@ -506,6 +511,7 @@ mod tests {
     use onefold_content::{Compression, FingerprintKind};
 
     use super::*;
+    use crate::format::group::GROUP_BYTES;
 
     const UUID: [u8; 16] = [7; 16];
 
@@ -536,7 +542,7 @@ mod tests {
         let places: Vec<ChunkRef> = chunks
             .iter()
             .enumerate()
-            .map(|(n, chunk)| writer.append(name(n), chunk).unwrap())
+            .map(|(n, chunk)| writer.append(name(n), chunk, GROUP_BYTES).unwrap())
             .collect();
         writer.finish().unwrap();
         let ids = store.list().unwrap();
@@ -624,7 +630,7 @@ mod tests {
             let saved = data.len() as i64 - out.len() as i64;
             let (_, store) = store();
             let mut writer = writer(&store, 1 << 20, Compression::Lz4);
-            writer.append(name(0), &data).unwrap();
+            writer.append(name(0), &data, GROUP_BYTES).unwrap();
             writer.finish().unwrap();
             let groups = read_groups(&*store, ContainerId::new(1)).unwrap();
             let group = groups.groups()[0];
@@ -674,9 +680,9 @@ mod tests {
         // What waits comes first.
         let mut writer = writer(&store, 1 << 20, Compression::None);
         assert!(writer.may_begin_group());
-        assert_eq!(writer.append(name(5), &vec![1; 131_071]).unwrap().offset, 0);
+        assert_eq!(writer.append(name(5), &vec![1; 131_071], GROUP_BYTES).unwrap().offset, 0);
         assert!(!writer.may_begin_group());
-        writer.append(name(6), &[1]).unwrap();
+        writer.append(name(6), &[1], GROUP_BYTES).unwrap();
         assert!(writer.may_begin_group());
         assert_eq!(writer.copy_group(&one, &group(30), b"stored3").unwrap()[0].offset, 131_072);
     }
@@ -730,7 +736,8 @@ mod tests {
         let data = SplitMix64::new(3).bytes(262_144);
         let fingerprinter = Fingerprinter::with_key(FingerprintKind::Blake3, [1; 32]);
         for data in [&data[..], &data[..1000], &data[1000..2000]] {
-            writer.append(ChunkName::of(&fingerprinter.hash(data)), data).unwrap();
+            let name = ChunkName::of(&fingerprinter.hash(data));
+            writer.append(name, data, GROUP_BYTES).unwrap();
         }
         writer.finish().unwrap();
         let (id, name) = (ContainerId::new(1), folder.list().unwrap().remove(0));
@@ -767,13 +774,13 @@ mod tests {
         let why = corrupt(0, "the chunk at 263144 of its content has a wrong fingerprint");
         assert_eq!(check(), [(0, None), (262_144, None), (263_144, why)]);
         // More than any group can have.
-        let group = Group { begin: 0, len: 262_145, at: 77, stored: 5, codec: Codec::Raw };
+        let group = Group { begin: 0, len: 2_097_153, at: 77, stored: 5, codec: Codec::Raw };
         let mut content = vec![9; 3];
         let decoded = GroupDecoder::new(0).decode(id, &group, &[0; 5], &mut content);
-        let why = corrupt(77, "a group of 262145 bytes cannot be");
+        let why = corrupt(77, "a group of 2097153 bytes cannot be");
         assert_eq!(decoded.err().map(|error| error.to_string()), why);
-        let zeroes = vec![0; 262_145];
-        GroupDecoder::new(262_145).decode(id, &group, &zeroes, &mut content).unwrap();
+        let zeroes = vec![0; 2_097_153];
+        GroupDecoder::new(2_097_153).decode(id, &group, &zeroes, &mut content).unwrap();
         assert!(content == zeroes);
     }
 }

@@ -32,6 +32,7 @@ pub mod format;
 mod index;
 pub mod lock;
 mod log;
+mod machine_code;
 mod manifest;
 mod packed;
 mod parent;

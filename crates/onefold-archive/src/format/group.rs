@@ -12,10 +12,12 @@ use onefold_content::Codec;
 use super::bytes::{checked, checksum};
 use super::container::HEADER_BYTES;
 
-/// Bytes of content that are compressed together, unless one chunk has more. With half of it,
-/// machine code takes 5 % more, and with twice as much 3 % less; whoever wants one chunk pays for
-/// all of its group.
+/// Bytes of content that are compressed together, unless one chunk has more. Whoever wants one
+/// chunk pays for all of its group, and so do the chunks beside one that is damaged.
 pub const GROUP_BYTES: usize = 256 << 10;
+/// The same for machine code of large files, which takes a tenth less together and is mostly wanted
+/// as a whole.
+pub const CODE_GROUP_BYTES: usize = 2 << 20;
 /// Bytes before the stored bytes of a group.
 pub const GROUP_HEADER_BYTES: usize = 20;
 /// Bytes of the table for each group.
@@ -45,6 +47,11 @@ pub struct Group {
 }
 
 impl Group {
+    /// Bytes of the group that takes some of its chunks.
+    pub const fn bytes_max(&self) -> usize {
+        if self.len as usize > GROUP_BYTES { CODE_GROUP_BYTES } else { GROUP_BYTES }
+    }
+
     /// Its stored bytes' place in the container.
     pub fn place(&self) -> std::ops::Range<u64> {
         let at = u64::from(self.at);
