@@ -106,17 +106,17 @@ fn cut_everywhere(seeds: std::ops::Range<u64>, mode: CrashMode) {
 
 #[test]
 fn torn_power_cuts_at_every_operation_lose_nothing_that_was_flushed() {
-    cut_everywhere(0..many_or(5, 3), CrashMode::Random);
+    cut_everywhere(0..many_or(5, 2), CrashMode::Random);
 }
 
 #[test]
 fn power_cuts_that_keep_nothing_unsynced_lose_nothing_that_was_flushed() {
-    cut_everywhere(5..many_or(8, 7), CrashMode::KeepNothing);
+    cut_everywhere(5..many_or(8, 6), CrashMode::KeepNothing);
 }
 
 #[test]
 fn power_cuts_that_keep_everything_lose_nothing_that_was_flushed() {
-    cut_everywhere(8..many_or(11, 10), CrashMode::KeepEverything);
+    cut_everywhere(8..many_or(11, 9), CrashMode::KeepEverything);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn asked() -> Option<u64> {
 
 /// How many cuts of each kind.
 fn dose() -> u64 {
-    asked().unwrap_or(250)
+    asked().unwrap_or(150)
 }
 
 /// `many` where a number of cuts was asked for, as in long runs; else `few`.
