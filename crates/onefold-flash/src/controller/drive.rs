@@ -402,11 +402,10 @@ impl Controller {
         let Parked { entry, remaining_ns, bus_ns } = parked;
         let unit = &mut self.units[number as usize];
         if !entry.is_background() {
+            // Nothing but reads that requests wait for has had the unit meanwhile.
             let Chain { flight, waits, .. } = self.chains[entry.chain];
-            let background = unit.background_ns(now) - waits.background;
             let breakdown = &mut self.flights[flight].breakdown;
-            breakdown[Share::Background as usize] += background;
-            breakdown[Share::Queue as usize] += now - waits.since - background;
+            breakdown[Share::Queue as usize] += now - waits.since;
             breakdown[Share::Bus as usize] += bus_ns;
         }
         unit.current = entry;

@@ -536,4 +536,124 @@ mod tests {
         assert_eq!(spares(2, 1), [true, false, false]);
         assert_eq!(spares(1, 1), [true, false]);
     }
+
+    /// A drive without a bus, whose units are packages.
+    fn drive(change: impl Fn(&mut DriveSpec)) -> Controller {
+        let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
+        spec.timing.parallel_unit = crate::spec::ParallelUnit::Package;
+        (spec.timing.bus_mb_per_s, spec.timing.command_overhead_ns) = (0, 0);
+        change(&mut spec);
+        Controller::new(&spec)
+    }
+
+    fn op(kind: OpKind, cause: Cause, ppn: u32) -> FlashOp {
+        FlashOp { kind, cause, ppn, foreground: false }
+    }
+
+    /// Reads a page for a request, and waits for it.
+    fn read(controller: &mut Controller, ppn: u32) {
+        let flight = controller.open_flight();
+        controller.begin_part(flight);
+        controller.issue(FlashOp { foreground: true, ..op(OpKind::Read, Cause::Host, ppn) });
+        controller.end_part();
+        controller.seal_flight(flight);
+        while controller.pop_finished() != Some(flight) {
+            let event = controller.next_event().expect("it is answered");
+            assert!(controller.handle(event));
+        }
+        controller.close_flight(flight);
+    }
+
+    #[test]
+    fn an_operation_is_interrupted_so_often_and_then_comes_to_its_end() {
+        let mut controller = drive(|spec| {
+            spec.timing.suspend = crate::spec::Suspend::Erase;
+            spec.timing.suspend_latency_ns = 10;
+            (spec.timing.read_latency_ns, spec.timing.erase_latency_ns) = (100, 1_000_000);
+        });
+        controller.issue(op(OpKind::Erase, Cause::Gc, 0));
+        for _ in 0..SUSPENDS_MAX {
+            read(&mut controller, 0);
+        }
+        assert_eq!(controller.time_ns(), u64::from(SUSPENDS_MAX) * 110);
+        assert_eq!(controller.suspends, u64::from(SUSPENDS_MAX));
+        read(&mut controller, 0);
+        assert_eq!(controller.suspends, u64::from(SUSPENDS_MAX));
+        let reads = u64::from(SUSPENDS_MAX) * 110;
+        assert_eq!(controller.time_ns(), 1_000_000 + reads + 100, "behind the erase");
+        assert_eq!(controller.blocked(), []);
+        let (flights, chains) = (controller.flights.in_use(), controller.chains.in_use());
+        assert_eq!((flights, chains), (0, 0));
+    }
+
+    #[test]
+    fn what_is_busy_is_told_the_longest_queue_first() {
+        let mut controller = drive(|_| ());
+        let flight = controller.open_flight();
+        let part = controller.begin_part(flight);
+        let (name, servers) = ("controller".to_owned(), 1);
+        let only = ResourceState { name, servers, busy: 0, waiting: 1 };
+        assert_eq!(controller.blocked(), [only]);
+        // A part that waits for others takes nothing of what is asked for meanwhile.
+        controller.wait_part();
+        let pages = controller.geometry.pages() / controller.units.len() as u32;
+        for ppn in [0, pages, pages + 1, 1, pages + 2] {
+            controller.issue(FlashOp { foreground: true, ..op(OpKind::Read, Cause::Dedup, ppn) });
+        }
+        assert_eq!(controller.background(), 5);
+        let unit = |at: u32, waiting| ResourceState {
+            name: format!("flash unit {at}"),
+            servers: 1,
+            busy: 1,
+            waiting,
+        };
+        assert_eq!(controller.blocked(), [unit(1, 2), unit(0, 1)]);
+        controller.make_ready(part);
+        assert_eq!(controller.pop_ready(), Some(part));
+    }
+
+    #[test]
+    fn a_page_is_in_memory_until_its_program_is_done_also_on_a_large_drive() {
+        let mut controller = drive(|_| ());
+        let last = controller.geometry.blocks() - 1;
+        let ppn = controller.geometry.first_page(last);
+        assert!(ppn > 1 << 17, "pages of all have larger numbers than those of a block");
+        controller.issue(op(OpKind::Program, Cause::Host, ppn));
+        assert_eq!([ppn, ppn + 1].map(|ppn| controller.is_buffered(ppn)), [true, false]);
+        read(&mut controller, ppn);
+        assert_eq!((controller.buffer_hits.iter().sum::<u64>(), controller.time_ns()), (1, 0));
+        while let Some(event) = controller.next_event() {
+            controller.handle(event);
+        }
+        assert!(!controller.is_buffered(ppn));
+    }
+
+    #[test]
+    fn what_waits_before_a_page_and_an_engine_is_told_in_advance() {
+        let mut controller = drive(|spec| {
+            (spec.timing.bus_mb_per_s, spec.timing.command_overhead_ns) = (400, 200);
+            (spec.controller.hash_ns, spec.controller.lookup_ns) = (30_000, 500);
+            spec.controller.compare_ns = 3_000;
+            spec.controller.read_priority = true;
+        });
+        let flight = controller.open_flight();
+        controller.begin_part(flight);
+        let alone = controller.read_ns(0);
+        let array = controller.timing.read_ns;
+        controller.issue(op(OpKind::Read, Cause::Gc, 0));
+        let first = controller.units[0].ends;
+        // So many that a comparison takes its turn behind them.
+        let before = u32::try_from(controller.timing.program_ns / array).expect("a few") + 1;
+        for page in 1..=before {
+            controller.issue(op(OpKind::Read, Cause::Gc, page));
+        }
+        assert_eq!(controller.read_ns(0), first + u64::from(before) * array + alone);
+        // One step after the other.
+        controller.work(crate::op::Work::Lookup, true);
+        controller.work(crate::op::Work::Hash, true);
+        controller.work(crate::op::Work::ParityCorrection, true);
+        let correction = controller.timing.work_ns(crate::op::Work::ParityCorrection);
+        let compared = controller.work_ns(crate::op::Work::Compare);
+        assert_eq!(compared, 500 + 30_000 + correction + 3_000);
+    }
 }

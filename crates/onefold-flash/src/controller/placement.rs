@@ -108,6 +108,8 @@ fn stripe(geometry: &Geometry) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::unit::{Entry, Parked};
+    use crate::op::{Cause, OpKind};
 
     #[test]
     fn the_stripe_visits_every_plane_once_and_changes_channel_each_time() {
@@ -128,5 +130,17 @@ mod tests {
         let mut sorted = stripe;
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..geometry.planes()));
+    }
+
+    #[test]
+    fn a_unit_is_taken_by_what_runs_what_waits_and_what_was_put_aside() {
+        let entry = Entry::background(OpKind::Erase, Cause::Gc, 0);
+        let parked = Parked { entry, remaining_ns: 7, bus_ns: 0 };
+        let mut unit = Unit::new(0);
+        assert_eq!(load_ns(&unit, 0), 0);
+        (unit.ends, unit.queued_ns) = (100, 50);
+        assert_eq!((load_ns(&unit, 30), load_ns(&unit, 200)), (120, 50));
+        unit.parked = Some(parked);
+        assert_eq!(load_ns(&unit, 30), 127);
     }
 }

@@ -200,4 +200,36 @@ mod tests {
             assert!(codeword_fails(code, 0.0) < 1e-300);
         }
     }
+
+    #[test]
+    fn few_errors_fail_as_their_tails_and_patterns_say() {
+        // More than 2 errors in 10 bits, each of them wrong one time in 25.
+        let tail = binomial_tail(10.0, 0.04, 2);
+        assert!((tail - 0.006_213_715_991_870_831).abs() < 1e-15, "{tail}");
+        // Three bits that all have to be wrong.
+        let (rate, fails) = LDPC_FAILS[0];
+        assert!((interpolated(rate / 2.0) / fails - 0.125).abs() < 1e-12);
+    }
+
+    #[test]
+    fn reads_are_counted_and_what_was_just_written_is_young_however_late_it_is() {
+        let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
+        (spec.media.read_retries, spec.media.wear) = (true, crate::spec::MediaWear::Tlc);
+        (spec.media.code, spec.media.worn_cycles) = (MediaCode::Bch, 2_500);
+        spec.geometry.page_bytes = 4097;
+        let op = |kind, ppn| FlashOp { kind, cause: crate::op::Cause::Host, ppn, foreground: true };
+        // Retries of the pages of a block that is programmed and read at once.
+        let retries = |now_ns: u64| {
+            let mut retries = Retries::new(&spec).expect("they are modelled");
+            assert!((retries.codewords - 5.0).abs() < 1e-9, "the last one holds a byte");
+            let pages = 0..spec.geometry.pages_per_block;
+            pages
+                .clone()
+                .for_each(|ppn| assert_eq!(retries.of(op(OpKind::Program, ppn), now_ns), 0));
+            let again: u32 = pages.map(|ppn| retries.of(op(OpKind::Read, ppn), now_ns)).sum();
+            assert_eq!(retries.blocks[0].reads, spec.geometry.pages_per_block);
+            again
+        };
+        assert_eq!(retries(0), retries(40_000_000_000_000_000));
+    }
 }

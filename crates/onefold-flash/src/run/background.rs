@@ -21,7 +21,6 @@ where
             self.at_end = Some(self.accounts());
         }
         if over && self.finish_offline {
-            self.idle.activate();
             return self.background();
         }
         if self.idle.is_done() || over {

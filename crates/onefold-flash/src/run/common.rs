@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn so_many_of_a_hundred_are_common_and_always_the_same() {
-        for (percent, least, most) in [(0, 0, 0), (25, 2_300, 2_700), (100, 10_000, 10_000)] {
+        let expected = [(0, 0, 0), (1, 70, 130), (25, 2_300, 2_700), (100, 10_000, 10_000)];
+        for (percent, least, most) in expected {
             let common = Common { percent, values: 50 };
             let all: Vec<u128> = (1..=10_000).map(|key| common.content(key << 60)).collect();
             let again = (1..=10_000).map(|key| common.content(key << 60));
@@ -62,7 +63,10 @@ mod tests {
             let number = drawn.clone().count();
             assert!((least..=most).contains(&number), "{percent} %: {number}");
             let different = drawn.collect::<BTreeSet<_>>().len();
-            assert_eq!(different, if percent == 0 { 0 } else { 50 }, "{percent} %");
+            assert!(
+                (number / 3).min(50) <= different && different <= number.min(50),
+                "{percent} %"
+            );
         }
     }
 }

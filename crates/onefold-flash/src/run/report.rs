@@ -554,3 +554,58 @@ fn lifetime(spec: &DriveSpec, waf: &WafReport, settled: &SettledReport) -> Lifet
         drive_writes_per_day_5_years: at(waf.total).map(|bytes| bytes / drive / FIVE_YEARS_DAYS),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::completion::{Completion, Verdict};
+    use crate::run::request::HostRequest;
+
+    #[test]
+    fn a_quantile_is_the_largest_of_so_many_of_a_thousand() {
+        let mut tally = Tally::default();
+        for (count, latency) in [(500, 1), (400, 8), (90, 64), (9, 100), (1, 4096)] {
+            for _ in 0..count {
+                let request = HostRequest {
+                    number: 0,
+                    arrival_ns: 0,
+                    op: Op::Read,
+                    lpn: 0,
+                    pages: 1,
+                    first_byte: 0,
+                    end_byte: 4096,
+                    identity: None,
+                    deduplicate: None,
+                };
+                let (breakdown, verdict) = (Default::default(), Verdict::default());
+                tally.answered(&Completion { request, answered_ns: latency, breakdown, verdict });
+            }
+        }
+        let report = latency(tally.of(Op::Read)).expect("there were some");
+        let LatencyReport { p50, p90, p99, p999, max, .. } = report;
+        assert_eq!([p50, p90, p99, p999, max], [1, 8, 64, 100, 4096]);
+    }
+
+    #[test]
+    fn reads_from_memory_are_none_of_the_flash() {
+        let all = OpsReport { host: 10, gc: 20, wear: 30, map: 40, dedup: 50 };
+        let mut hits = [0; 5];
+        for (cause, count) in Cause::ALL.into_iter().zip(1..) {
+            hits[cause as usize] = count;
+        }
+        let left = OpsReport { host: 9, gc: 18, wear: 27, map: 36, dedup: 45 };
+        assert_eq!(all.less(&hits), left, "in the order of {:?}", Cause::ALL);
+    }
+
+    #[test]
+    fn a_drive_that_programs_nothing_has_no_known_end() {
+        let spec = DriveSpec::preset("ses-slc").expect("a preset");
+        let settled = SettledReport { settled: true, ..SettledReport::default() };
+        let of = |waf| {
+            lifetime(&spec, &WafReport { total: Some(waf), ..WafReport::default() }, &settled)
+        };
+        assert_eq!(of(0.0).terabytes_written, None);
+        let bytes = spec.geometry.capacity_bytes() as f64 * spec.media.rated_pe_cycles as f64;
+        assert_eq!(of(2.0).terabytes_written, Some(bytes / 2.0 / 1e12));
+    }
+}

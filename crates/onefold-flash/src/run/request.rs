@@ -479,11 +479,33 @@ mod tests {
             assert_eq!(of(bytes - 1, 2), [0, 2, bytes - 1, 1]);
             assert_eq!(of(999 * bytes, bytes + 1), [999, 2, 0, 1]);
             assert_eq!(of(1001 * bytes + 5, 7), [1, 1, 5, 12]);
+            assert_eq!(of(1000 * bytes, bytes), [0, 1, 0, bytes]);
+            assert_eq!((of(5, 1), of(5, 0)), ([0, 1, 5, 6], [0; 4]));
             // Its end would be one byte further than 64 bits can say.
             let last = u64::MAX - 9;
             let (page, at) = (last / bytes, last % bytes);
             assert_eq!(of(last, 10), [page % 1000, 1, at, at + 9]);
         }
+    }
+
+    #[test]
+    fn a_request_has_at_most_so_many_pages_and_those_beyond_the_drive_begin_again() {
+        let mut source = source(u64::MAX, 1);
+        source.logical_pages = 2 * PAGES_MAX;
+        let mut asked = |pages: u64| {
+            let (op, length, identity) = (Op::Read, pages * 8192, None);
+            let (offset, time_ns) = (8192, 0);
+            let (stream, pid, deduplicate) = (None, None, None);
+            let asked = Request { time_ns, op, offset, length, identity, stream, pid, deduplicate };
+            source.in_pages(3, &asked)
+        };
+        let whole = asked(PAGES_MAX).expect("it is taken");
+        assert_eq!(u64::from(whole.pages), PAGES_MAX);
+        let more = asked(PAGES_MAX + 1);
+        assert!(matches!(more, Err(RunError::TooLong { number: 3, .. })), "{more:?}");
+        let few = HostRequest { lpn: 8, pages: 4, ..whole };
+        assert_eq!(few.lpns(10).collect::<Vec<_>>(), [8, 9, 0, 1]);
+        assert_eq!(few.lpns(12).collect::<Vec<_>>(), [8, 9, 10, 11]);
     }
 
     #[test]

@@ -121,14 +121,13 @@ impl Windows {
             });
             self.every *= 2;
         }
-        let last = self.marks.last().map_or(0, |mark| mark.written);
-        self.next = last + self.every;
+        self.next = counters.host_pages_written + self.every;
     }
 
     /// Pages written up to the last mark.
     fn written(&self) -> u64 {
-        let ends = self.marks.first().zip(self.marks.last());
-        ends.map_or(0, |(first, last)| last.written - first.written) / u64::from(self.codewords)
+        let (first, last) = (&self.marks[0], &self.marks[self.marks.len() - 1]);
+        (last.written - first.written) / u64::from(self.codewords)
     }
 
     /// One number for each of `count` batches of as many windows, the first windows left out where
@@ -255,6 +254,17 @@ mod tests {
         assert!((50_000..200_000).contains(&needed), "{needed}");
         let settled = run(2_000_000, |page| 1.0 + (-(page as f64) / 50_000.0).exp()).judge(0, 1.0);
         assert!(settled.lacks != Some("precision"), "{settled:?}");
+    }
+
+    #[test]
+    fn a_difference_that_chance_explains_is_no_drift() {
+        // Each half has a mean of 10 or 13, and both together a standard error of 1.
+        let three_errors = [9.0, 11.0, 9.0, 11.0, 11.0, 15.0, 13.0, 13.0];
+        assert!(!drifts(&three_errors));
+        assert!(drifts(&three_errors.map(|value| if value > 12.0 { value + 0.1 } else { value })));
+        assert!(!drifts(&[0.0; 8]) && !drifts(&[1.5; 8]));
+        // Without chance, a hundredth of the mean is.
+        assert!(drifts(&[1.0, 1.0, 1.02, 1.02]) && !drifts(&[1.0, 1.0, 1.009, 1.009]));
     }
 
     #[test]

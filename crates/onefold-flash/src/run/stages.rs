@@ -198,7 +198,7 @@ where
 
     /// A flush is done when the writes before it are in the flash, at once where buffers survive
     /// or nothing is answered from them.
-    pub(super) fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
+    fn wait_for_writes(&mut self, flight: u32, request: &HostRequest) {
         if !self.host.write_back || self.host.protected {
             return;
         }

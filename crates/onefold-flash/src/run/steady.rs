@@ -349,11 +349,133 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
-    use crate::dedup::NoDedup;
-    use crate::nand::IdentityNand;
+    use crate::dedup::{AnyPolicy, Identities, NoDedup};
+    use crate::nand::{Cut, Faults, Identity, IdentityNand, PowerCut};
+    use crate::run::ready::{nand, site};
     use crate::run::request::Source;
+    use crate::run::tests::told::{drive, holds};
     use crate::spec::SpecBuilder;
+
+    type Filled = Ftl<IdentityNand, AnyPolicy<Identities>>;
+    type Fill = fn(&DriveSpec, &mut Filled, &mut Contents) -> Result<(), RunError>;
+
+    /// The log alone, as the workload writes.
+    fn log(spec: &DriveSpec, ftl: &mut Filled, contents: &mut Contents) -> Result<(), RunError> {
+        Writer::new(spec, ftl, contents)?.log(spec.logical_pages(), From::Workload)
+    }
+
+    /// The log of a drive of a few pages that are all different, then all pages.
+    fn all(spec: &DriveSpec, ftl: &mut Filled, contents: &mut Contents) -> Result<(), RunError> {
+        let mut writer = Writer::new(spec, ftl, contents)?;
+        let different = writer.different_contents();
+        writer.log(different, From::Nowhere)?;
+        writer.write_all()
+    }
+
+    /// What a drive with such lines holds, and where, once it is filled.
+    fn shown(lines: &[&str], fill: Fill) -> String {
+        let lines = [lines, &["precondition=\"steady\""]].concat();
+        let spec = drive(&lines);
+        let (name, options) = (&spec.dedup.policy, &spec.dedup.options);
+        let policy = AnyPolicy::new::<Identity>(name, options, &site(&spec), Identities);
+        let array = nand(&spec).expect("an array");
+        let mut ftl = Ftl::format(array, policy.expect("a policy"), spec.run_settings());
+        let ftl = ftl.as_mut().expect("fits");
+        let mut contents = Source::new(&spec, None).expect("a source").contents;
+        let free = spare_pages(ftl);
+        fill(&spec, ftl, &mut contents).expect("fills");
+        let mut sum = crc32fast::Hasher::new();
+        for lpn in 0..spec.logical_pages() * spec.codewords() {
+            let page = ftl.read(lpn, &mut Untimed).expect("reads").expect("every page is written");
+            sum.update(&page.key().to_le_bytes());
+        }
+        let blocks = 0..spec.geometry.blocks();
+        let live: Vec<u32> = blocks.map(|block| ftl.blocks().live(block)).collect();
+        let (spare, counters) = (spare_pages(ftl), ftl.counters());
+        let mut text = format!("# {}\n\n", lines.join(", "));
+        writeln!(text, "contents {:08x}, spare {free} {spare}", sum.finalize()).unwrap();
+        writeln!(text, "{counters:?}\nlive {live:?}\n").unwrap();
+        text
+    }
+
+    #[test]
+    fn endless_writes_leave_every_page_here() {
+        let equal = ["workload.content=\"uniform\"", "workload.content_values=90"];
+        let idle = [
+            "dedup.policy=\"caftl-offline\"",
+            "controller.idle_after_ns=9000",
+            "workload.arrivals=\"poisson\"",
+        ];
+        let codeword = [
+            "dedup.policy=\"codeword\"",
+            "dedup.codeword_bytes=1024",
+            "controller.write_buffer=\"back\"",
+            "workload.common_codewords_percent=40",
+        ];
+        let with = |lines: &[&'static str], more: &[&'static str]| [lines, more].concat();
+        let cases: [(Vec<&str>, Fill); 8] = [
+            (vec![], fill),
+            (vec![], log),
+            (vec!["workload.request_pages=3", "workload.pattern=\"zipf\""], log),
+            (with(&idle, &equal), all),
+            (with(&equal, &["workload.request_pages=3", idle[0]]), all),
+            (with(&codeword, &equal), log),
+            (with(&codeword, &equal), all),
+            (with(&equal, &["dedup.policy=\"crc-compare\""]), all),
+        ];
+        let text: String = cases.iter().map(|(lines, fill)| shown(lines, *fill)).collect();
+        holds("filled.txt", &text);
+    }
+
+    #[test]
+    fn only_a_drive_with_pauses_is_idle_between_writes() {
+        let rests = |lines: &[&str]| {
+            let lines = [lines, &["dedup.policy=\"caftl-offline\""]].concat();
+            let spec = drive(&lines);
+            let policy = AnyPolicy::new::<Identity>(
+                "caftl-offline",
+                &spec.dedup.options,
+                &site(&spec),
+                Identities,
+            );
+            let nand = nand(&spec).expect("an array");
+            let ftl = Ftl::format(nand, policy.expect("a policy"), spec.run_settings());
+            let mut ftl = ftl.expect("fits");
+            let page = Identity::fresh(1);
+            for lpn in [0, 1] {
+                ftl.write(lpn, &page, &mut Untimed).expect("writes");
+            }
+            let mut given = Contents::Given;
+            Writer::new(&spec, &mut ftl, &mut given).expect("a writer").rest().expect("rests");
+            ftl.counters().offline_pages > 0
+        };
+        let clock = "controller.idle_after_ns=9000";
+        let closed = "workload.arrivals=\"closed\"";
+        let thinks = "workload.think_time=\"constant\"";
+        assert!(rests(&[clock, "workload.arrivals=\"poisson\""]));
+        assert!(rests(&[clock, closed, thinks, "workload.think_time_ns=1"]));
+        assert!(!rests(&[clock, closed, thinks, "workload.think_time_ns=0"]));
+        assert!(!rests(&[clock, closed, "workload.think_time=\"none\""]));
+        let never = ["controller.idle_after_ns=0", "controller.idle_hint=false"];
+        assert!(!rests(&[never[0], never[1], "workload.arrivals=\"poisson\""]));
+    }
+
+    #[test]
+    fn what_an_array_fails_of_while_it_is_filled_is_told() {
+        let spec = drive(&["precondition=\"steady\"", "workload.request_pages=2"]);
+        let broken = || {
+            let mut nand = PowerCut::new(IdentityNand::new(spec.geometry), Faults::default());
+            nand.cut_after(100, Cut::Before);
+            Ftl::format(nand, NoDedup, spec.run_settings()).expect("fits")
+        };
+        let filled = fill(&spec, &mut broken(), &mut Contents::Given);
+        assert!(matches!(filled, Err(RunError::Idle { .. })), "{filled:?}");
+        let filled = prefill(&spec, &mut broken());
+        assert!(matches!(filled, Err(RunError::Idle { .. })), "{filled:?}");
+    }
 
     #[test]
     fn every_page_of_a_long_request_is_overwritten() {

@@ -3,6 +3,7 @@
 
 mod around;
 mod drives;
+mod laws;
 mod policies;
-mod told;
+pub(super) mod told;
 mod workloads;

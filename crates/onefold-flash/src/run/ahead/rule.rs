@@ -88,6 +88,8 @@ mod tests {
             assert!(!decides(Generated, "ses-slc", &[set, "read_share=0.5"]), "{set}");
             assert!(!decides(Trace, "ses-slc", &[set, "trace_timing=closed"]), "{set}");
         }
+        let reads = ["link_mb_per_s=100", "read_share=1"];
+        assert!(decides(Generated, "ses-slc", &reads), "reads do not overtake reads");
         assert!(!decides(Trace, "ses-slc", &[]), "a trace by its timestamps has idle moments");
         let waits = ["policy=crc-compare", "light_hash_ns=1"];
         assert!(!decides(Generated, "ses-slc", &waits), "a fingerprint takes time");

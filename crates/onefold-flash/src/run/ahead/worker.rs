@@ -8,7 +8,6 @@ use onefold_workload::Op;
 use crate::dedup::{Policy, Prepared};
 use crate::ftl::{Ftl, FtlError, Written};
 use crate::nand::Nand;
-use crate::op::Driver as _;
 use crate::run::ahead::batch::{BATCH, Batch, Decider, Decisions, Message};
 use crate::run::ahead::recorder::{Recorder, Step};
 use crate::run::completion::Verdict;
@@ -160,9 +159,8 @@ where
         let page = N::Page::of_key(piece.whole());
         self.ftl.begin_write(lpn, d)?;
         let mut prepared = Prepared::asked(request.deduplicate);
-        while let Some(work) = self.ftl.prepare_write(lpn, &page, &mut prepared, d) {
-            d.work(work, true);
-        }
+        // None of the work that is waited for takes time, where decisions are made ahead of it.
+        while self.ftl.prepare_write(lpn, &page, &mut prepared, d).is_some() {}
         let written = self.ftl.write_prepared(lpn, &page, prepared, d)?;
         self.windows.look(self.ftl.counters());
         Ok(written)

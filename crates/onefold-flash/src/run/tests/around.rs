@@ -3,27 +3,89 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use onefold_workload::{Op, Request};
+
 use super::told::{drive, requests, told_on};
 use crate::run::{RunError, RunOptions, attach, run, sweep};
 
-/// In more than one batch, with pages that are written in part, and where decisions wait for time.
-#[test]
-fn two_threads_tell_what_one_tells() {
-    let idle = ["controller.idle_after_ns=0", "controller.idle_hint=false"];
-    let drives: [&[&str]; 4] = [
-        &[idle[0], idle[1], "workload.requests=1300"],
-        &[idle[0], idle[1], "dedup.policy=\"crc-compare\"", "workload.content=\"uniform\""],
-        &["dedup.policy=\"caftl-online\"", "controller.idle_after_ns=3000000"],
-        &["precondition=\"none\"", "workload.content=\"unique\"", "workload.requests=1100"],
-    ];
-    for lines in drives {
-        let name = lines.join(", ");
-        for trace in [None, Some(requests(&drive(lines), 400, 5))] {
-            let one = told_on(1, &name, lines, trace.clone());
-            let two = told_on(2, &name, lines, trace);
-            assert!(one == two, "{one}\n{two}");
-        }
+const NO_PAUSES: [&str; 2] = ["controller.idle_after_ns=0", "controller.idle_hint=false"];
+
+#[track_caller]
+fn two_threads_tell_what_one_tells(lines: &[&str], count: u64) {
+    let spec = drive(lines);
+    let name = lines.join(", ");
+    let mut trace = requests(&spec, count, 5);
+    if let Some(last) = trace.last().copied() {
+        // More than the drive has is declared unused.
+        let offset = u64::from(spec.logical_pages() - 1) * 4096;
+        let beyond = Request { op: Op::Trim, offset, length: 8192, identity: None, ..last };
+        trace.push(beyond);
     }
+    for trace in [None, Some(trace)] {
+        let one = told_on(1, &name, lines, trace.clone());
+        let two = told_on(2, &name, lines, trace);
+        assert!(one == two, "{one}\n{two}");
+    }
+}
+
+#[test]
+fn two_threads_tell_of_more_than_one_batch_what_one_tells() {
+    let lines = [NO_PAUSES[0], NO_PAUSES[1], "workload.requests=1300"];
+    two_threads_tell_what_one_tells(&lines, 300);
+    let unique = ["precondition=\"none\"", "workload.content=\"unique\"", "workload.requests=1100"];
+    two_threads_tell_what_one_tells(&unique, 10);
+}
+
+#[test]
+fn two_threads_tell_of_comparisons_what_one_tells() {
+    let lines = [
+        NO_PAUSES[0],
+        NO_PAUSES[1],
+        "dedup.policy=\"crc-compare\"",
+        "workload.content=\"uniform\"",
+        "workload.content_values=30",
+        "controller.compare_ns=3000",
+        "ftl.pacing=\"whole-block\"",
+    ];
+    two_threads_tell_what_one_tells(&lines, 400);
+}
+
+#[test]
+fn two_threads_tell_where_decisions_wait_for_time_what_one_tells() {
+    let lines = ["dedup.policy=\"caftl-online\"", "controller.idle_after_ns=3000000"];
+    two_threads_tell_what_one_tells(&lines, 300);
+    let busy = [
+        "dedup.policy=\"caftl-offline\"",
+        "controller.idle_after_ns=3000000",
+        "controller.idle_hint=true",
+        "controller.idle_order=\"by-need\"",
+        "workload.arrivals=\"closed\"",
+        "workload.queue_depth=1",
+        "workload.trace_timing=\"closed\"",
+        "workload.finish_offline=true",
+    ];
+    two_threads_tell_what_one_tells(&busy, 300);
+}
+
+#[test]
+fn two_threads_tell_of_maps_and_buffers_what_one_tells() {
+    let metadata = [
+        NO_PAUSES[0],
+        NO_PAUSES[1],
+        "ftl.model_metadata=true",
+        "ftl.checkpoint_pages=40",
+        "ftl.map_cache_bytes=9000",
+        "workload.requests=300",
+    ];
+    two_threads_tell_what_one_tells(&metadata, 300);
+    let buffered = [
+        NO_PAUSES[0],
+        NO_PAUSES[1],
+        "controller.write_buffer=\"back\"",
+        "controller.write_buffer_pages=5",
+        "workload.queue_depth=9",
+    ];
+    two_threads_tell_what_one_tells(&buffered, 100);
 }
 
 #[test]
@@ -42,6 +104,10 @@ fn many_runs_give_what_each_gives_alone() {
         assert_eq!(result.as_ref().expect("runs"), &alone);
     }
     assert!(matches!(results[2], Err(RunError::Dram { .. })), "{:?}", results[2]);
+    for threads in [0, 1] {
+        let one = sweep(&specs[..1], Some(90), threads, &|| Ok(None), &[], &|| ());
+        assert_eq!(one[0].as_ref().expect("runs"), results[0].as_ref().expect("runs"));
+    }
     let answered = answered.map(AtomicU64::into_inner);
     assert_eq!(answered.map(|count| count > 0), [true, true, false]);
 }
@@ -55,6 +121,12 @@ fn a_run_is_refused_for_the_last_byte_of_memory_and_codewords_for_others() {
     let Err(RunError::Dram { needed, .. }) = with(1) else { panic!("nothing fits a byte") };
     with(needed).expect("just fits");
     assert!(matches!(with(needed - 1), Err(RunError::Dram { .. })));
+    let refusal = |policy: &str| {
+        let lines = ["controller.dram_bytes=1", policy];
+        run(&drive(&lines), RunOptions::default()).expect_err("nothing fits a byte").to_string()
+    };
+    assert!(!refusal("dedup.policy=\"none\"").contains("less with"));
+    assert!(refusal("dedup.policy=\"block-separation\"").contains("; less with dedup."));
     let codewords = [
         "dedup.policy=\"codeword\"",
         "dedup.codeword_bytes=2048",
