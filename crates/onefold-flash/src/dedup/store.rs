@@ -227,6 +227,19 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    /// A fingerprint that outlived its page would name what is written there next.
+    #[test]
+    fn the_only_page_moves_and_dies_like_any_other() {
+        let mut store = Store::new((64, 64), 1.0, "sha256");
+        for ppn in [3, 5] {
+            store.insert(7, ppn);
+            store.relocate(ppn, 9);
+            assert_eq!((store.slot_of[ppn as usize], store.slot_of[9] == NONE), (NONE, false));
+            store.remove(9);
+            assert_eq!((store.slot_of[9], store.used), (NONE, 0));
+        }
+    }
+
     #[test]
     fn the_store_is_a_map_of_bounded_size() {
         let mut random = onefold_block::SplitMix64::new(3);

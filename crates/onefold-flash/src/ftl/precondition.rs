@@ -259,3 +259,42 @@ fn by_age(blocks: u32, mean: f64, pages: u32, random: &mut SplitMix64) -> Vec<u3
     };
     (0..blocks).map(count).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_order_comes_about() {
+        let orders: BTreeSet<[u32; 3]> = (0..100)
+            .map(|seed| {
+                let mut elements = [0, 1, 2];
+                shuffle(&mut elements, &mut SplitMix64::new(seed));
+                elements
+            })
+            .collect();
+        assert_eq!(orders.len(), 6, "{orders:?}");
+        for count in [0, 1, 1000] {
+            let mut elements: Vec<u32> = (0..count).collect();
+            shuffle(&mut elements, &mut SplitMix64::new(1));
+            assert_eq!(elements.is_sorted(), count < 2);
+            elements.sort_unstable();
+            assert!(elements.into_iter().eq(0..count));
+        }
+    }
+
+    /// As many are live as there are to be, from none to all.
+    #[test]
+    fn blocks_of_a_plane_hold_what_is_live_in_it() {
+        let mut random = SplitMix64::new(4);
+        for rule in [VictimRule::Greedy, VictimRule::Fifo, VictimRule::DChoices(3)] {
+            for live in 0..=40 {
+                let counts = live_counts(rule, 10, live, 4, &mut random);
+                assert_eq!(counts.iter().sum::<u32>(), live, "{rule:?}");
+                assert!(counts.len() == 10 && counts.iter().all(|&count| count <= 4), "{rule:?}");
+            }
+        }
+    }
+}

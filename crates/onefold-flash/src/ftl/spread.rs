@@ -87,5 +87,16 @@ mod tests {
         assert_eq!(goes(&neighbours, zeroes, &[1, 2, 0]), Some(1));
         neighbours.note(1, Stream::Host, None);
         assert_eq!(goes(&neighbours, zeroes, &[2, 1]), Some(1), "noise");
+        // The least of likenesses is one: the search goes on where there may be none.
+        let mut random = onefold_block::SplitMix64::new(1);
+        let mut drawn = std::iter::repeat_with(|| {
+            let mut page = random.bytes(64);
+            page[..16].fill(0);
+            Pattern::of(&page)
+        });
+        let least = drawn.find(|pattern| pattern.alike(zeroes) == 1).expect("one of many");
+        neighbours.note(1, Stream::Host, Some(least));
+        neighbours.note(0, Stream::Host, Some(ones));
+        assert_eq!(goes(&neighbours, zeroes, &[1, 0]), Some(0));
     }
 }

@@ -79,3 +79,20 @@ impl Turns {
         self.neighbours.forget(plane, stream);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_block_is_like_nothing() {
+        let zeroes = Pattern::of(&[0; 64]);
+        let mut turns = Turns::new(3, false);
+        let goes = |turns: &Turns| turns.least_alike(Stream::Host, zeroes, 1, |plane| plane < 2);
+        assert_eq!(goes(&turns), Some(1));
+        turns.note(1, Stream::Host, Some(zeroes));
+        assert_eq!(goes(&turns), Some(0));
+        turns.forget(1, Stream::Host);
+        assert_eq!(goes(&turns), Some(1));
+    }
+}

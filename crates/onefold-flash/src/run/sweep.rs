@@ -26,7 +26,7 @@ pub fn sweep(
     let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
         specs.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, specs.len().max(1)) {
+        for _ in 0..threads.min(specs.len()).max(1) {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);

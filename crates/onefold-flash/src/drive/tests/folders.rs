@@ -70,6 +70,24 @@ fn a_making_that_is_cut_short_is_made_again_and_stays() {
     assert!(drives > 0, "some were made to the end");
 }
 
+/// All of it, its second copies too, as whoever made it was told.
+#[test]
+fn what_was_made_is_there_as_it_was_whatever_the_power_does() {
+    let folder = made(&[]);
+    let left = folder.after_crash(1, CrashMode::KeepNothing);
+    let names = folder.list().unwrap();
+    assert_eq!(left.list().unwrap(), names);
+    for name in &names {
+        let [before, after] = [&folder, &left].map(|folder| {
+            let file = folder.open(name).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read(0, &mut bytes).unwrap();
+            bytes
+        });
+        assert!(before == after, "{name}");
+    }
+}
+
 #[test]
 fn only_empty_folders_and_begun_ones_become_drives() {
     let holding = |names: &[&str]| {

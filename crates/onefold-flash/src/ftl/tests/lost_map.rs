@@ -43,6 +43,10 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
     let lost = (1..slots.logical).find(|&segment| !ftl.cache.holds(segment)).expect("one");
     let place = ftl.own.place(lost).expect("stored");
     ftl.nand().unreadable.insert(place);
+    let another = (lost + 1..slots.logical).find(|&segment| !ftl.cache.holds(segment));
+    let another = another.expect("one that is only read");
+    let stored = ftl.own.place(another).expect("stored");
+    ftl.nand().unreadable.insert(stored);
     let first = slots.lpns(lost).start;
     let (written, trimmed) = (first + 1, first + 3);
     ftl.write(written, &Identity::of_number(999), &mut driver).expect("writes");
@@ -51,7 +55,7 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
         ftl.check_invariants();
         for lpn in 0..200 {
             let held = ftl.read(lpn, driver);
-            if slots.of(lpn) == lost && shared(lpn) {
+            if [lost, another].contains(&slots.of(lpn)) && shared(lpn) {
                 assert!(matches!(held, Err(FtlError::Lost { .. })), "{when}, {lpn}: {held:?}");
                 continue;
             }
@@ -64,6 +68,10 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
         }
     };
     expect(&mut ftl, &mut driver, "at once");
+    ftl.checkpoint(&mut driver).expect("checkpoints");
+    let anew =
+        [(lost, place), (another, stored)].map(|(slot, was)| ftl.own.place(slot) != Some(was));
+    assert_eq!(anew, [true; 2], "what was found out is stored, also where nothing was written");
     let before = ftl.counters().ops;
     for _ in 0..400 {
         ftl.collect_idle(0, &mut driver).expect("collects");

@@ -10,6 +10,7 @@ use onefold_workload::{Identity, Op, Request};
 use super::told::{drive, requests, told, told_on};
 use crate::dedup::NoDedup;
 use crate::ftl::FtlError;
+use crate::op::{Cause, Driver as _, FlashOp, OpKind};
 use crate::run::ready::{nand, prepared};
 use crate::run::request::Source;
 use crate::run::simulation::Simulation;
@@ -131,7 +132,7 @@ fn where_nothing_is_scrambled_both_sides_of_the_scrambler_are_the_same() {
 #[test]
 fn a_run_that_is_stuck_says_where() {
     let stuck = |lines: &[&str], broken: &dyn Fn(&mut Simulation<'_, _, NoDedup>)| {
-        let spec = drive(&[lines, &["precondition=\"none\"", "workload.requests=5"]].concat());
+        let spec = drive(&[&["workload.requests=5"], lines, &["precondition=\"none\""]].concat());
         let source = Source::new(&spec, None).expect("a source");
         let (ftl, host, _) = prepared(&spec, nand(&spec).unwrap(), NoDedup, source).unwrap();
         let mut simulation = Simulation::new(&spec, ftl, host, None, None);
@@ -156,6 +157,15 @@ fn a_run_that_is_stuck_says_where() {
     let buffer = at("write buffer", 1, 1, 5);
     let back = [open[0], open[1], "controller.write_buffer=\"back\""];
     assert_eq!(stuck(&back, &|run| run.host.buffer_used = 1 << 20), (5, buffer));
+    // The host has its answers, but something in the background never ends.
+    let last = drive(&[]).geometry.pages() - 1;
+    let never_ends = |run: &mut Simulation<'_, _, NoDedup>| {
+        let (kind, cause) = (OpKind::Read, Cause::Gc);
+        run.controller.issue(FlashOp { kind, cause, ppn: last, foreground: false });
+        run.controller.next_event();
+    };
+    let one = ["workload.requests=1"];
+    assert_eq!(stuck(&one, &never_ends), (0, at("flash unit 7", 1, 1, 0)));
 }
 
 #[test]
