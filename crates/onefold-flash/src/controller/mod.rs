@@ -582,6 +582,20 @@ mod tests {
         let reads = u64::from(SUSPENDS_MAX) * 110;
         assert_eq!(controller.time_ns(), 1_000_000 + reads + 100, "behind the erase");
         assert_eq!(controller.blocked(), []);
+        // It is left alone where it ends as soon as it could be put aside.
+        let (began, before) = (controller.time_ns(), controller.suspends);
+        controller.issue(op(OpKind::Erase, Cause::Gc, 0));
+        controller.wait_until(began + 1_000_000 - 10);
+        read(&mut controller, 0);
+        assert_eq!(controller.suspends, before);
+        let began = controller.time_ns();
+        controller.issue(op(OpKind::Erase, Cause::Gc, 0));
+        controller.wait_until(began + 1_000_000 - 11);
+        read(&mut controller, 0);
+        assert_eq!(controller.suspends, before + 1);
+        while let Some(event) = controller.next_event() {
+            controller.handle(event);
+        }
         let (flights, chains) = (controller.flights.in_use(), controller.chains.in_use());
         assert_eq!((flights, chains), (0, 0));
     }
@@ -639,6 +653,9 @@ mod tests {
         let flight = controller.open_flight();
         controller.begin_part(flight);
         let alone = controller.read_ns(0);
+        let transfer = controller.timing.transfer_ns;
+        assert_eq!(alone, 200 + controller.timing.read_ns + transfer);
+        assert_eq!(controller.program_ns(), 200 + transfer + controller.timing.program_ns);
         let array = controller.timing.read_ns;
         controller.issue(op(OpKind::Read, Cause::Gc, 0));
         let first = controller.units[0].ends;

@@ -216,20 +216,22 @@ mod tests {
         let mut spec = DriveSpec::preset("ses-slc").expect("a preset");
         (spec.media.read_retries, spec.media.wear) = (true, crate::spec::MediaWear::Tlc);
         (spec.media.code, spec.media.worn_cycles) = (MediaCode::Bch, 2_500);
-        spec.geometry.page_bytes = 4097;
+        (spec.media.rated_pe_cycles, spec.geometry.page_bytes) = (3_000, 4097);
         let op = |kind, ppn| FlashOp { kind, cause: crate::op::Cause::Host, ppn, foreground: true };
-        // Retries of the pages of a block that is programmed and read at once.
-        let retries = |now_ns: u64| {
+        // Retries of the pages of a block that is programmed at one time and read at another.
+        let retries = |programmed_ns: u64, read_ns: u64| {
             let mut retries = Retries::new(&spec).expect("they are modelled");
             assert!((retries.codewords - 5.0).abs() < 1e-9, "the last one holds a byte");
+            for ppn in 0..spec.geometry.pages_per_block {
+                assert_eq!(retries.of(op(OpKind::Program, ppn), programmed_ns), 0);
+            }
             let pages = 0..spec.geometry.pages_per_block;
-            pages
-                .clone()
-                .for_each(|ppn| assert_eq!(retries.of(op(OpKind::Program, ppn), now_ns), 0));
-            let again: u32 = pages.map(|ppn| retries.of(op(OpKind::Read, ppn), now_ns)).sum();
+            let again: u32 = pages.map(|ppn| retries.of(op(OpKind::Read, ppn), read_ns)).sum();
             assert_eq!(retries.blocks[0].reads, spec.geometry.pages_per_block);
             again
         };
-        assert_eq!(retries(0), retries(40_000_000_000_000_000));
+        let late = 9_000_000_000_000_000_000;
+        assert_eq!(retries(0, 0), retries(late, late));
+        assert!(retries(0, late) > retries(0, 0), "what is old is read again");
     }
 }

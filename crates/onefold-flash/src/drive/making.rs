@@ -88,3 +88,16 @@ fn new_id() -> [u8; 16] {
     id[8..].copy_from_slice(&half());
     id
 }
+
+#[cfg(test)]
+mod tests {
+    use super::new_id;
+
+    #[test]
+    fn all_of_an_identity_is_drawn() {
+        let [one, other] = [new_id(), new_id()];
+        for half in [0..8, 8..16] {
+            assert!(one[half.clone()] != other[half.clone()] && one[half] != [0; 8]);
+        }
+    }
+}

@@ -276,6 +276,12 @@ mod tests {
             })
             .collect();
         assert_eq!(orders.len(), 6, "{orders:?}");
+        let swapped = |seed: u64| {
+            let mut pair = [0, 1];
+            shuffle(&mut pair, &mut SplitMix64::new(seed));
+            pair == [1, 0]
+        };
+        assert!((0..100).any(swapped) && !(0..100).all(swapped));
         for count in [0, 1, 1000] {
             let mut elements: Vec<u32> = (0..count).collect();
             shuffle(&mut elements, &mut SplitMix64::new(1));

@@ -271,6 +271,7 @@ mod tests {
     fn free_space_few_writes_and_wild_ones_are_no_steady_state() {
         let steady = run(10_000, |_| 1.0);
         assert_eq!(steady.judge(500, 1.0).lacks, Some("collection"));
+        assert_eq!(steady.judge(1, 1.0).lacks, Some("collection"));
         assert_eq!(steady.judge(500, 1.0).requests_needed, Some(10_484));
         let few = run(100, |_| 1.0).judge(0, 2.0);
         assert_eq!((few.lacks, few.requests_needed), (Some("writes"), Some(896)));

@@ -416,15 +416,18 @@ mod tests {
             "workload.common_codewords_percent=40",
         ];
         let with = |lines: &[&'static str], more: &[&'static str]| [lines, more].concat();
-        let cases: [(Vec<&str>, Fill); 8] = [
+        let cases: [(Vec<&str>, Fill); 11] = [
             (vec![], fill),
+            (equal.to_vec(), fill),
             (vec![], log),
             (vec!["workload.request_pages=3", "workload.pattern=\"zipf\""], log),
             (with(&idle, &equal), all),
             (with(&equal, &["workload.request_pages=3", idle[0]]), all),
+            (codeword.to_vec(), log),
             (with(&codeword, &equal), log),
             (with(&codeword, &equal), all),
             (with(&equal, &["dedup.policy=\"crc-compare\""]), all),
+            (with(&idle, &equal), fill),
         ];
         let text: String = cases.iter().map(|(lines, fill)| shown(lines, *fill)).collect();
         holds("filled.txt", &text);

@@ -74,18 +74,26 @@ fn a_making_that_is_cut_short_is_made_again_and_stays() {
 #[test]
 fn what_was_made_is_there_as_it_was_whatever_the_power_does() {
     let folder = made(&[]);
-    let left = folder.after_crash(1, CrashMode::KeepNothing);
-    let names = folder.list().unwrap();
-    assert_eq!(left.list().unwrap(), names);
-    for name in &names {
-        let [before, after] = [&folder, &left].map(|folder| {
-            let file = folder.open(name).unwrap();
-            let mut bytes = vec![0; file.len().unwrap() as usize];
-            file.read(0, &mut bytes).unwrap();
-            bytes
-        });
-        assert!(before == after, "{name}");
-    }
+    let stays = || {
+        let left = folder.after_crash(1, CrashMode::KeepNothing);
+        let names = folder.list().unwrap();
+        assert_eq!(left.list().unwrap(), names);
+        for name in &names {
+            let [before, after] = [&folder, &left].map(|folder| {
+                let file = folder.open(name).unwrap();
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read(0, &mut bytes).unwrap();
+                bytes
+            });
+            assert!(before == after, "{name}");
+        }
+    };
+    stays();
+    // And so is what was closed.
+    let drive = open(&folder).unwrap();
+    drive.device().write_at(0, &[9; 5 * PAGE as usize], false).unwrap();
+    drive.close().unwrap();
+    stays();
 }
 
 #[test]
@@ -123,6 +131,9 @@ fn only_empty_folders_and_begun_ones_become_drives() {
     let mut wrong = spec(&[]);
     wrong.ftl.over_provisioning = 0.0;
     create(&folder, &wrong).expect_err("no room to collect");
+    let mut narrow = spec(&[]);
+    narrow.geometry.oob_bytes = 1;
+    create(&folder, &narrow).expect_err("no room beside a page");
     assert_eq!(folder.list().unwrap(), Vec::<String>::new());
     assert!(matches!(open(&folder), Err(DriveError::NoDrive)));
     assert!(matches!(inspect(&folder), Err(DriveError::NoDrive)));
@@ -214,6 +225,9 @@ fn a_folder_is_a_drive_for_one_at_a_time() {
     assert_eq!(found, [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
     drop(drive);
     assert!(place.path().join(LOCK_FILE).exists());
+    std::fs::remove_file(place.path().join(LOCK_FILE)).unwrap();
+    drop(open().unwrap());
+    assert!(place.path().join(LOCK_FILE).exists(), "as a process leaves it that ends");
     // The folder goes while the drive is open.
     let drive = open().unwrap();
     std::fs::remove_dir_all(place.path()).unwrap();

@@ -89,6 +89,7 @@ fn records_of_pages_that_there_are_not_change_nothing() {
         (now + 2, Record::Trim { lpn: most, count: most }),
         (now + 3, Record::Bind { lpn: most, vpn: most, ppn: most }),
         (now + 4, Record::Alias { vpn: most, of: most, ppn: most }),
+        (now + 5, Record::Bind { lpn: 100, vpn: most, ppn: most }),
     ];
     let (mut ftl, report) =
         Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)

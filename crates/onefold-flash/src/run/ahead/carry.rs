@@ -54,6 +54,7 @@ where
     }
 
     /// A flush waits for no writes: where one is decided ahead, writes are answered from the flash.
+    /// Nor is there new work for idle moments, since none of them came before.
     fn carry_out(&mut self, flight: u32, request: &HostRequest) -> Result<bool, RunError> {
         let Some(inbox) = &mut self.inbox else { return Ok(false) };
         let Some(verdict) = inbox.carry_out(flight, request, &mut self.controller) else {
@@ -64,7 +65,6 @@ where
             self.idle.hinted(request.number);
         }
         self.underway(flight).verdict = verdict;
-        self.idle_is_over();
         Ok(true)
     }
 }

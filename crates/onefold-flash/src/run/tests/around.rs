@@ -36,6 +36,21 @@ fn two_threads_tell_of_more_than_one_batch_what_one_tells() {
     two_threads_tell_what_one_tells(&unique, 10);
 }
 
+/// Whichever of its pages it is, a write in part waits for what the page held.
+#[test]
+fn two_threads_tell_of_pages_in_part_what_one_tells() {
+    for (offset, length) in [(512, 7680), (0, 4608), (512, 1024), (512, 12_288), (0, 8192)] {
+        let of = |time_ns, op, offset, length| {
+            let (stream, pid, deduplicate, identity) = (None, None, None, None);
+            Request { time_ns, op, offset, length, identity, stream, pid, deduplicate }
+        };
+        let write = of(3000, Op::Write, 40_960 + offset, length);
+        let trace = vec![of(1, Op::Write, 0, 8192), write, of(9000, Op::Write, 4096, 4096)];
+        let of = |threads| told_on(threads, "", &NO_PAUSES, Some(trace.clone()));
+        assert_eq!(of(2), of(1), "{length} bytes from {offset}");
+    }
+}
+
 #[test]
 fn two_threads_tell_of_comparisons_what_one_tells() {
     let lines = [
@@ -62,6 +77,7 @@ fn two_threads_tell_where_decisions_wait_for_time_what_one_tells() {
         "workload.arrivals=\"closed\"",
         "workload.queue_depth=1",
         "workload.trace_timing=\"closed\"",
+        "controller.idle_steps=8",
         "workload.finish_offline=true",
     ];
     two_threads_tell_what_one_tells(&busy, 300);
@@ -74,7 +90,10 @@ fn two_threads_tell_of_maps_and_buffers_what_one_tells() {
         NO_PAUSES[1],
         "ftl.model_metadata=true",
         "ftl.checkpoint_pages=40",
-        "ftl.map_cache_bytes=9000",
+        "ftl.map_cache_bytes=2048",
+        "geometry.page_bytes=512",
+        "geometry.blocks_per_plane=28",
+        "workload.wrap_addresses=true",
         "workload.requests=300",
     ];
     two_threads_tell_what_one_tells(&metadata, 300);

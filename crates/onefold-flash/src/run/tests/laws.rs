@@ -198,6 +198,7 @@ fn what_takes_a_nanosecond_takes_one() {
     assert_eq!((read, report.energy_nj, report.utilisation.unit_queue_max), (25_000, 3, 1));
     let (write, report) = alone(&[], Op::Write);
     assert_eq!((write, report.energy_nj, report.utilisation.unit_queue_max), (200_000, 50, 1));
+    assert_eq!(report.waf.total, Some(1.0));
     let (flush, report) = alone(&[], Op::Flush);
     assert_eq!((flush, report.energy_nj, report.utilisation.unit_queue_max), (0, 0, 0));
     for (line, longer_reads, longer_writes) in [
@@ -241,7 +242,7 @@ fn requests_are_drawn_by_the_second_thread_until_the_run_ends() {
         let by = Arc::clone(&drawn);
         let endless = (0_u64..).map(move |number| {
             *by.lock().expect("nobody panics with it") = Some(thread::current().id());
-            Ok(piece(number, number % 9, 4096, number))
+            Ok(piece(number * 1_000_000, number % 9, 4096, number))
         });
         let mut stop = |completion: &Completion| match completion.request.number {
             10 => Err(RunError::Log("enough".to_owned())),
