@@ -57,9 +57,9 @@ const TESTS: Step =
 
 /// One after the other, while the tests run. The features that most people build come before those
 /// of the smallest build, whose tests must build as well; both are for what the compiler says, as
-/// clippy has seen the code with all features, and would take three times as long. The smoke test
-/// of the benchmarks shares the tests' build: it shows that they run, and takes seconds instead of
-/// an optimised build's minutes.
+/// clippy has seen the code with all features, and would take two or three times as long. The smoke
+/// test of the benchmarks shares the tests' build: it shows that they run, and takes seconds
+/// instead of an optimised build's minutes.
 const BESIDE: [Step; 7] = [
     Step {
         name: "docs",

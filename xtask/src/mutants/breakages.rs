@@ -2,14 +2,14 @@
 //! named for it.
 //! Room: xtask.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::chosen::{self, Breakage};
-use super::programs::{Outcome, Program};
+use super::programs::{Outcome, Program, Wanted};
 use super::reach::Reach;
 use super::schema::{Mutant, apart};
 use super::tree::Copy;
@@ -23,7 +23,7 @@ usage: cargo xtask breakages [--sample N] [--seed S] [--rotate] [--find] [NAME .
   NAME               breakages of xtask/breakages.toml, or crates; all of them without a name
   --sample N         only so many
   --seed S           which ones (1)
-  --rotate           those of one crate only, which the commit that is checked out decides
+  --rotate           those of one test program only, which the commit that is checked out decides
   --find             say which tests notice, instead of trying the one that is named
 ";
 
@@ -92,11 +92,10 @@ fn picked<'a>(
     };
     let mut entries: Vec<&Breakage> = entries.iter().filter(wanted).collect();
     if let Some(turn) = turn {
-        let mut crates: Vec<&str> = entries.iter().map(|entry| entry.package()).collect();
-        crates.sort_unstable();
-        crates.dedup();
-        let chosen = crates.get(turn as usize % crates.len().max(1)).copied().unwrap_or_default();
-        entries.retain(|entry| entry.package() == chosen);
+        let program = |entry: &Breakage| (entry.package().to_owned(), entry.program.clone());
+        let programs: BTreeSet<_> = entries.iter().map(|entry| program(entry)).collect();
+        let chosen = programs.iter().nth(turn as usize % programs.len().max(1));
+        entries.retain(|entry| chosen == Some(&program(entry)));
     }
     let order = shuffled(entries.len(), options.seed);
     let mut crates: BTreeMap<&str, Vec<&Breakage>> = BTreeMap::new();
@@ -125,7 +124,9 @@ fn try_crate(
     while !waiting.is_empty() {
         let (now, later) = without_overlaps(waiting);
         waiting = later;
-        let trial = build(root, copy, package, now.clone())?;
+        let names = entries.iter().map(|entry| entry.program.as_str());
+        let wanted = if find { Wanted::All } else { Wanted::of(names) };
+        let trial = build(root, copy, (package, &wanted), now.clone())?;
         let reached = if find { reached(root, &trial.programs, None)? } else { Vec::new() };
         for mutant in &now {
             let entry = entries[mutant.id as usize - 1];
@@ -220,6 +221,7 @@ mod tests {
             entry("one", "crates/x/src/a.rs"),
             entry("two", "crates/x/src/b.rs"),
             entry("three", "crates/y/src/a.rs"),
+            Breakage { program: "lib".to_owned(), ..entry("four", "crates/y/src/a.rs") },
         ];
         let words: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
         let options = super::options(&words).unwrap().unwrap();
@@ -231,12 +233,14 @@ mod tests {
 
     #[test]
     fn names_crates_and_turns_pick() {
-        assert_eq!(names("", None), ["one", "three", "two"]);
+        assert_eq!(names("", None), ["four", "one", "three", "two"]);
         assert_eq!(names("two three", None), ["three", "two"]);
         assert_eq!(names("x", None), ["one", "two"]);
         assert_eq!(names("--sample 1", None).len(), 1);
-        assert_eq!(names("", Some(4)), ["one", "two"]);
-        assert_eq!(names("", Some(5)), ["three"]);
+        assert_eq!(names("", Some(6)), ["one", "two"]);
+        assert_eq!(names("", Some(7)), ["three"]);
+        assert_eq!(names("", Some(8)), ["four"]);
+        assert_eq!(names("x", Some(1)), ["one", "two"]);
         let nobody = Options { names: vec!["z".to_owned()], ..Options::default() };
         assert!(picked(&[entry("one", "crates/x/src/a.rs")], &nobody, None).is_err());
     }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use self::programs::{Built, Outcome, Program};
+use self::programs::{Built, Outcome, Program, Wanted};
 use self::reach::Reach;
 use self::schema::{Mutant, apart, line_of};
 use self::tree::{Copy, Places};
@@ -70,7 +70,8 @@ pub fn run(args: &[String]) -> Result<bool> {
     let copy = Copy::refresh(&root, COPY)?;
     let package = options.package.as_deref().context(USAGE)?;
     let mutants = random(&root, package, &options)?;
-    let Trial { mut mutants, programs, .. } = build(&root, &copy, package, mutants)?;
+    let Trial { mut mutants, programs, .. } =
+        build(&root, &copy, (package, &Wanted::All), mutants)?;
     let refused =
         mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0) as usize - mutants.len();
     mutants.sort_by_key(|mutant| mutant.id);
@@ -183,12 +184,17 @@ struct Trial {
 }
 
 /// Build the tests with all changes that the compiler accepts.
-fn build(root: &Path, copy: &Copy, package: &str, mut mutants: Vec<Mutant>) -> Result<Trial> {
+fn build(
+    root: &Path,
+    copy: &Copy,
+    (package, wanted): (&str, &Wanted),
+    mut mutants: Vec<Mutant>,
+) -> Result<Trial> {
     let target = tree::target(root);
     // Each build names at least one change that is left out; most are named by the first.
     for _ in 0..8 {
         let places: Places = copy.write(root, package, &mutants)?;
-        match programs::build(&copy.root, package, &target, &places)? {
+        match programs::build(&copy.root, (package, wanted), &target, &places)? {
             Built::Programs(programs) => return Ok(Trial { mutants, programs }),
             Built::Refused(refused) => {
                 println!("{package}: the compiler refuses {} changes", refused.len());

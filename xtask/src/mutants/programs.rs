@@ -50,11 +50,44 @@ pub enum Built {
     Refused(BTreeSet<u32>),
 }
 
-/// Build the tests of a crate in the copied tree.
-pub fn build(copy: &Path, name: &str, target: &Path, places: &Places) -> Result<Built> {
-    // With all features, as `cargo xtask ci` tests it, and without examples, which no test runs.
-    let what = ["test", "--no-run", "--tests", "--all-features"];
-    let output = cargo::command(&what)
+/// Which test programs of a crate are built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of them, without examples, which no test runs.
+    All,
+    /// The one of this name: `lib`, `bin`, or that of tests from outside.
+    Only(String),
+}
+
+impl Wanted {
+    /// The program that all of these name, or all programs.
+    pub fn of<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
+        match names.next() {
+            Some(first) if names.all(|name| name == first) => Self::Only(first.to_owned()),
+            _ => Self::All,
+        }
+    }
+
+    fn args(&self) -> Vec<&str> {
+        match self {
+            Self::All => vec!["--tests"],
+            Self::Only(name) if name == "lib" => vec!["--lib"],
+            Self::Only(name) if name == "bin" => vec!["--bins"],
+            Self::Only(name) => vec!["--test", name],
+        }
+    }
+}
+
+/// Build tests of a crate in the copied tree.
+pub fn build(
+    copy: &Path,
+    (name, wanted): (&str, &Wanted),
+    target: &Path,
+    places: &Places,
+) -> Result<Built> {
+    // With all features, as `cargo xtask ci` tests it.
+    let output = cargo::command(&["test", "--no-run", "--all-features"])
+        .args(wanted.args())
         .args(["--package", name, "--message-format", "json"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", target)
@@ -223,6 +256,15 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    #[test]
+    fn what_nobody_runs_is_not_built() {
+        let args = |names: &[&str]| Wanted::of(names.iter().copied()).args().join(" ");
+        assert_eq!(args(&["lib", "lib"]), "--lib");
+        assert_eq!(args(&["bin"]), "--bins");
+        assert_eq!(args(&["it", "it"]), "--test it");
+        assert_eq!([args(&["it", "lib"]), args(&[])], ["--tests", "--tests"]);
     }
 
     #[test]
