@@ -90,7 +90,7 @@ impl Digests {
         if let Some(at) = (first..first + WAYS).find(|&at| self.entries[at].ppn == FREE) {
             return at;
         }
-        for _ in 0..WAYS * usize::from(USES_MAX) {
+        loop {
             let at = first + usize::from(self.hands[set]);
             self.hands[set] = (self.hands[set] + 1) % WAYS as u8;
             match self.entries[at].uses {
@@ -98,7 +98,6 @@ impl Digests {
                 _ => self.entries[at].uses -= 1,
             }
         }
-        first + usize::from(self.hands[set])
     }
 
     /// A page moved.

@@ -318,9 +318,14 @@ impl Blocks {
         histogram
     }
 
+    /// Blocks in use.
+    pub fn good(&self) -> u32 {
+        self.good_of_plane.iter().sum()
+    }
+
     /// Blocks out of use.
     pub fn bad(&self) -> u32 {
-        self.geometry.blocks() - self.good_of_plane.iter().sum::<u32>()
+        self.geometry.blocks() - self.good()
     }
 
     /// There is no block left to write to.

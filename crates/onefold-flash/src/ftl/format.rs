@@ -112,9 +112,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let journal = Journal::new(settings.durability, geometry.page_bytes);
         let rounds = Rounds::new(&geometry, &settings, slots.segments);
         let own = OwnPages::new(on, slots);
-        let good = geometry.blocks() - blocks.bad();
-        let alpha =
-            effective_alpha(&geometry, &settings, good, own_pages_max(&own, &journal, &rounds));
+        let own_pages = own_pages_max(&own, &journal, &rounds);
+        let alpha = effective_alpha(&geometry, &settings, blocks.good(), own_pages);
         let hot_blocks = hot_blocks(&geometry, &settings, alpha);
         let planes = geometry.planes();
         Ok(Self {
@@ -142,7 +141,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
 
     fn check_space(&self) -> Result<(), FtlError> {
         let (geometry, settings) = (self.layout.geometry(), &self.settings);
-        let good = geometry.blocks() - self.space.blocks().bad();
+        let good = self.space.blocks().good();
         // Blocks being filled by host and collection, and the victim; then those of settings.
         let streams = 3 + settings.further_streams();
         let kept = (settings.gc_reserve_blocks + streams) * geometry.planes()
@@ -164,9 +163,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// reserve of collection, and parts of the blocks being filled. Mapped are the logical pages
     /// and the most pages that the FTL needs for its own map and journal.
     pub fn effective_alpha(&self) -> f64 {
-        let geometry = self.layout.geometry();
-        let good = geometry.blocks() - self.space.blocks().bad();
-        effective_alpha(geometry, &self.settings, good, self.own_pages_max())
+        let good = self.space.blocks().good();
+        effective_alpha(self.layout.geometry(), &self.settings, good, self.own_pages_max())
     }
 
     /// Physical pages over logical pages, less one: over-provisioning as it is advertised.

@@ -167,14 +167,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Programs fragments where there is a page at all, when the power has gone.
     fn program_anywhere(&mut self, fragments: &[Fragment<N::Page>]) -> Result<u32, FtlError> {
         let key = PageKey::Packed(fragments.len() as u32);
-        self.counters.packed_pages += 1;
-        let used: u32 = fragments.iter().map(|fragment| fragment.subpages).sum();
-        self.counters.packed_subpages += u64::from(used);
         loop {
             let first = self.space.any_place(self.journal.now())?;
             let oob = Oob { key, seq: self.journal.next_seq(), seed: 0, tag: 0 };
             match self.nand.program(self.layout.page_of(first), Payload::Packed(fragments), &oob) {
-                Ok(()) => return Ok(first),
+                Ok(()) => {
+                    self.count_packed(fragments);
+                    return Ok(first);
+                }
                 Err(NandError::Failed { block, .. }) => self.give_up(block),
                 Err(error) => return Err(error.into()),
             }
@@ -193,9 +193,14 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             let oob = Oob { key, seq, seed: 0, tag: 0 };
             nand.program(ppn, Payload::Packed(fragments), &oob)
         })?;
+        self.count_packed(fragments);
+        Ok(first)
+    }
+
+    /// A flash page was filled with fragments.
+    fn count_packed(&mut self, fragments: &[Fragment<N::Page>]) {
         self.counters.packed_pages += 1;
         let used: u32 = fragments.iter().map(|fragment| fragment.subpages).sum();
         self.counters.packed_subpages += u64::from(used);
-        Ok(first)
     }
 }

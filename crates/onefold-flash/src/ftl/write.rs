@@ -199,7 +199,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     #[inline(never)]
     fn program_alone(&mut self, lpn: u32, d: &mut impl Driver) -> Result<(), FtlError> {
         let programmed = self.program_waiting(d);
-        if programmed.is_err() && self.packing.has(lpn) {
+        if programmed.is_err() {
             self.forget_waiting(lpn);
             self.counters.fragments -= 1;
             self.counters.fragments_dropped -= 1;

@@ -325,6 +325,8 @@ fn a_mapping_page_that_is_gone_without_trace_is_not_replaced_by_an_older_one() {
         hurt(&left, NAND_FILE, DATA_AT + page * PAGE as u64, Harm::Wipe(PAGE as u64));
         hurt(&left, COPIES_FILE, RECORDS_AT + page * RECORD, Harm::Wipe(RECORD));
         let drive = open(&left).unwrap_or_else(|error| panic!("segment {segment}: {error}"));
+        let lost = Remark::PagesLost(PAGE as u64 / 4);
+        assert!(drive.remarks().contains(&lost), "{segment}: {:?}", drive.remarks());
         errors += look(&drive, &mut model.clone(), &format!("segment {segment}")).1;
     }
     assert!(errors > 0, "what was in them is lost by name");

@@ -115,7 +115,6 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.journal.take_over(page.collect());
             self.store_journal(&mut Untimed)?;
         }
-        self.journal.resume_at(self.journal.now());
         Ok(())
     }
 

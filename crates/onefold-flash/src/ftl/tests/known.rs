@@ -2,7 +2,9 @@
 //! Room: onefold-flash.
 
 use crate::dedup::NoDedup;
+use crate::ftl::blocks::BlockState;
 use crate::ftl::journal::{Record, SEQ_MAX};
+use crate::ftl::stream::Stream;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
 use crate::nand::{Identity, IdentityNand};
@@ -95,6 +97,38 @@ fn records_of_pages_that_there_are_not_change_nothing() {
         Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)
             .expect("opens");
     assert_eq!((trimmed(&mut ftl), report.lost_entries), (vec![98, 99], 0));
+    ftl.check_invariants();
+}
+
+/// Entries that name a page which was never programmed, or one of the drive's own, are lost and
+/// counted.
+#[test]
+fn records_of_pages_that_hold_no_data_are_lost_by_name() {
+    let (ftl, now) = written(Durability::Journal);
+    let open = ftl.space.open_of(0, Stream::Host).expect("open");
+    let blocks = ftl.space.blocks();
+    let next = ftl.geometry().first_page(open) + blocks.written(open);
+    let (_, own) = ftl.own.all().next().expect("a root at least");
+    let free = (0..64).find(|&block| blocks.state(block) == BlockState::Free).expect("free");
+    let places = [next, next + 1, own, ftl.geometry().first_page(free)];
+    assert!(next + 1 < ftl.geometry().first_page(open + 1), "some of it is not written");
+    let known: Vec<(u64, Record)> = (0..4)
+        .zip(places)
+        .map(|(at, ppn)| (now + 1 + u64::from(at), Record::Bind { lpn: 50 + at, vpn: at, ppn }))
+        .collect();
+    let (mut ftl, report) =
+        Ftl::open_with(ftl.into_nand(), NoDedup, settings(Durability::Journal), &known)
+            .expect("opens");
+    assert_eq!(report.lost_entries, 4);
+    for lpn in 0..99 {
+        let held = ftl.read(lpn, &mut Untimed);
+        match held {
+            Err(FtlError::Lost { lpn: named }) => {
+                assert!(named == lpn && (50..54).contains(&lpn), "{lpn}");
+            }
+            held => assert_eq!(held.expect("readable"), Some(page(lpn)), "{lpn}"),
+        }
+    }
     ftl.check_invariants();
 }
 

@@ -55,9 +55,14 @@ fn a_plane_is_short_of_blocks_at_its_own_limit_for_each_purpose() {
                         space.is_at_ease(0),
                         space.is_below_idle(0),
                         space.may_write(),
+                        space.is_short(0, u64::from(PAGES)),
+                        space.is_short(0, u64::from(PAGES) + 1),
                     ];
                     let enough = if idle > reserve { idle } else { reserve + 1 };
-                    let expected = [free < floor, free > reserve, free < enough, free >= floor];
+                    // The host has no open block: its pages begin another one.
+                    let [one, two] = [2, 3].map(|more| free < enough.min(reserve + more));
+                    let expected =
+                        [free < floor, free > reserve, free < enough, free >= floor, one, two];
                     assert_eq!(found, expected, "{has_own}, {reserve}, {idle}: {free} free");
                 }
             }
@@ -262,7 +267,8 @@ fn the_drives_own_pages_go_to_the_first_of_the_planes_with_most_free_blocks() {
 #[test]
 fn a_dead_block_is_given_away_in_need_if_it_may_go() {
     let mut space = space(2, 8);
-    let dead: Vec<u32> = (0..3).map(|_| space.take_free(1).expect("free")).collect();
+    let dead = [0, 1, 1].map(|plane| space.take_free(plane).expect("free"));
+    assert_eq!(dead[0], 0, "the first block of all is one of them");
     for (&block, need) in dead.iter().zip([7, 5, 9]) {
         space.append(block);
         space.gain(block * PAGES, 1);
