@@ -275,6 +275,18 @@ mod tests {
         assert!(packing.has(0) && !packing.has(1));
     }
 
+    /// The check of a drive's invariants finds either mistake alone.
+    #[test]
+    fn bins_that_hold_too_much_or_another_amount_than_they_say_do_not_fit() {
+        for (held, said, fit) in [(8, 8, true), (9, 9, false), (3, 4, false), (9, 8, false)] {
+            let mut packing = Packing::<u8>::new(100, 8, 1);
+            packing.insert(Stream::Host, 0, 0, fragment(3));
+            packing.bins[0].waiting[0].fragment.subpages = held;
+            packing.bins[0].used = said;
+            assert_eq!(packing.bins_fit(), fit, "{held}, {said}");
+        }
+    }
+
     #[test]
     fn a_fragment_waits_while_anybody_wants_it_and_gives_its_room_back() {
         let mut packing = Packing::<u8>::new(100, 8, 1);

@@ -297,7 +297,7 @@ fn a_dead_block_is_given_away_in_need_if_it_may_go() {
 
 #[test]
 fn pages_for_the_rescue_are_all_but_those_of_the_two_emptiest_blocks() {
-    for free in 0..4 {
+    for free in 0..6 {
         for written in [[0, 0, 0], [4, 1, 2], [3, 3, 3], [0, 4, 4], [1, 0, 2], [2, 3, 0]] {
             let mut space = space(2, 8);
             for (plane, (stream, pages)) in
