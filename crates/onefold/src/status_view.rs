@@ -458,3 +458,73 @@ impl StatusJson {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+    use onefold_block::kept_text::assert_text;
+    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    /// Of a pool in which nothing is.
+    fn empty() -> PoolStatus {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let status = Pool::open(&folder, &OpenOptions::default()).unwrap().status().unwrap();
+        PoolStatus {
+            generation: None,
+            stored_bytes: 1 << 20,
+            index_memory_bytes: 3 << 20,
+            directory_memory_bytes: 1 << 20,
+            map_memory_bytes: 0,
+            buffer_memory_bytes: 0,
+            table_memory_bytes: 0,
+            journal_bytes: 4096,
+            ..status
+        }
+    }
+
+    /// What people see, but for the memory that depends on the process.
+    fn text(status: &PoolStatus) -> String {
+        let text = status_text(Path::new("p"), status, None, str::to_owned);
+        let kept = text.lines().filter(|line| !line.starts_with("other "));
+        kept.flat_map(|line| [line.trim_end(), "\n"]).collect()
+    }
+
+    #[test]
+    fn people_see_what_is_there() {
+        let mut status = empty();
+        let mut told = text(&status);
+        let volume = |name: &str, mapped_bytes| VolumeStatus {
+            name: name.to_owned(),
+            size_bytes: 1 << 30,
+            mapped_bytes,
+            note: [].into(),
+        };
+        status.volumes = vec![volume("a", 512 << 20), volume("b", 0)];
+        (status.snapshots, status.logical_bytes, status.unique_bytes) = (1, 512 << 20, 256 << 20);
+        (status.compressed_bytes, status.stored_bytes) = (128 << 20, 160 << 20);
+        (status.container_bytes, status.live_bytes) = (150 << 20, 100 << 20);
+        (status.chunks, status.containers, status.dead_containers) = (65536, 38, 1);
+        (status.container_fill, status.unfinished_containers) = (0.5, 1);
+        (status.unfinished_bytes, status.index_entries) = (4096, 65536);
+        (status.activity.duplicate, status.index_let_go) = (1, 12);
+        let later = &mut status.deduplication;
+        (later.found, later.new, later.apart, later.merging) = (2, 3, 4, Some((1, 4)));
+        (later.predictions.asked, later.predictions.right, later.predictions.passed) = (8, 6, 1);
+        told += &text(&status);
+        // Little is stored of little, and nothing of it was looked for.
+        status.deduplication = onefold_pool::DeduplicationStatus::default();
+        (status.activity.duplicate, status.snapshots, status.index_let_go) = (0, 2, 0);
+        (status.index_containers_left, status.unfinished_containers) = (1, 0);
+        (status.logical_bytes, status.failure) = (4096, Some("no disk".to_owned()));
+        told += &text(&status);
+        (status.index_entries, status.logical_bytes) = (0, 1);
+        status.deduplication.predictions.passed = 1;
+        told += &text(&status);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/status_view.txt");
+        assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
+    }
+}
