@@ -14,7 +14,7 @@ use crate::config::QUEUE_ENTRIES_MAX;
 use crate::disk::Disk;
 use crate::error::SessionError;
 use crate::memory::Memory;
-use crate::worker::{Call, Stop, Worker};
+use crate::worker::{Call, Stop, Worker, call_with};
 
 /// Where the parts of a queue are, in the monitor's addresses.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +76,16 @@ impl Ring {
         Ok(())
     }
 
-    /// What the guest is called with.
+    /// What the guest is called with. While it is served, it is called with that at once: what was
+    /// answered last may have been called for by what was there before, to which nobody need listen
+    /// any more.
     pub fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), SessionError> {
         let call = call.map(never_waits).transpose()?;
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+        let mut held = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = call;
+        if self.worker.is_some() {
+            call_with(held.as_ref());
+        }
         Ok(())
     }
 

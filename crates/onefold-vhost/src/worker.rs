@@ -208,12 +208,16 @@ impl Worker {
         if !self.queue.needs_notification(&*self.memory)? {
             return Ok(());
         }
-        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(call) = &*call {
-            // A monitor that does not take what it is called with has itself to blame.
-            let _ = rustix::io::write(call, &1u64.to_le_bytes());
-        }
+        call_with(self.call.lock().unwrap_or_else(PoisonError::into_inner).as_ref());
         Ok(())
+    }
+}
+
+/// Call the guest with what is there for it.
+pub(crate) fn call_with(call: Option<&OwnedFd>) {
+    if let Some(call) = call {
+        // A monitor that does not take what it is called with has itself to blame.
+        let _ = rustix::io::write(call, &1u64.to_le_bytes());
     }
 }
 

@@ -305,6 +305,11 @@ impl Guest {
         self.frontend.set_vring_kick(self.queue, &self.kick).unwrap();
     }
 
+    /// Whether it is called, at last; it stays so.
+    pub fn is_called(&self) -> bool {
+        readable(&file_of(&self.call))
+    }
+
     /// Have no room left for calls: whoever waits for that waits for ever.
     pub fn fill_call(&self) {
         self.call.write(u64::MAX - 1).unwrap();

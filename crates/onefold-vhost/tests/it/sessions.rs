@@ -81,6 +81,21 @@ fn a_queue_that_is_not_enabled_is_not_served_and_other_events_are_heard() {
     }
 }
 
+/// An answer may be on its way while the monitor says what calls from now on.
+#[test]
+fn who_is_called_by_something_new_is_called_once_for_what_came_before() {
+    let scene = Scene::of_memory(1 << 20);
+    let mut guest = scene.connect();
+    let head = guest.ask(READ, 0, (DATA, 512));
+    guest.kick();
+    assert!(guest.is_called());
+    // Nobody has heard it.
+    guest.change_events();
+    assert!(guest.is_called());
+    guest.wait();
+    assert_eq!(guest.status(head), 0);
+}
+
 #[test]
 fn each_queue_is_one_by_itself_in_whatever_order_its_parts_are_told() {
     let scene = Scene::of_memory(1 << 20);
