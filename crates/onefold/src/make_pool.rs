@@ -272,4 +272,12 @@ mod tests {
         std::fs::write(place.path().join("other"), "").unwrap();
         assert!(must_be_free(place.path()).is_err());
     }
+
+    #[test]
+    fn a_drawn_uuid_says_that_it_was_drawn() {
+        for _ in 0..16 {
+            let uuid = random_identity().unwrap().uuid;
+            assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (4, 2), "{uuid:02x?}");
+        }
+    }
 }

@@ -206,3 +206,92 @@ impl Finding {
         lines.join("\n") + "\n"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ContainerId, Lba};
+    use onefold_pool::DamagedBlocks;
+
+    use super::*;
+
+    /// A container with so many problems, each of which costs a block.
+    fn read(container: u32, problems: u64) -> Scrubbed {
+        let blocks = (0..problems).map(|first| DamagedBlocks {
+            volume: "v".to_owned(),
+            first: Lba::new(first),
+            count: 1,
+        });
+        Scrubbed {
+            container: ContainerId::new(container),
+            bytes: 4096,
+            records: 10,
+            problems: (0..problems).map(|number| format!("problem {number}")).collect(),
+            problems_total: problems,
+            blocks: blocks.collect(),
+            blocks_total: problems,
+        }
+    }
+
+    #[test]
+    fn what_was_found_stays_until_it_is_looked_at_again() {
+        let mut state = ScrubState::new("p".to_owned());
+        assert!(!state.is_begun());
+        for (container, problems) in [(1, 0), (3, 2), (5, 1)] {
+            state.add(&read(container, problems));
+        }
+        assert!(state.is_begun());
+        let told = |state: &ScrubState| {
+            let found: Vec<u32> = state.findings.iter().map(|finding| finding.container).collect();
+            (found, state.findings_total, state.blocks_total, state.verdict())
+        };
+        let both = "2 containers are damaged, 3 blocks cannot be read".to_owned();
+        assert_eq!(told(&state), (vec![3, 5], 2, 3, both.clone()));
+        assert_eq!(state.read_text(), "30 records in 3 containers (12 KiB)");
+        // A pass under way goes on, and one that ended is followed by one from the start.
+        assert_eq!(state.clone().unfinished(), state);
+        state.end();
+        let mut next = state.unfinished();
+        assert_eq!((next.position, next.containers, next.ended_s), (0, 0, None));
+        assert_eq!(told(&next), (vec![3, 5], 2, 3, both));
+        next.add(&read(3, 0));
+        let one = "1 container is damaged, 1 block cannot be read".to_owned();
+        assert_eq!(told(&next), (vec![5], 1, 1, one));
+        // Container 5 was given back meanwhile.
+        next.end();
+        assert_eq!(told(&next), (vec![], 0, 0, "nothing is wrong".to_owned()));
+    }
+
+    #[test]
+    fn what_is_too_much_to_keep_is_counted() {
+        let mut state = ScrubState::new("p".to_owned());
+        for container in 1..=1002 {
+            state.add(&read(container, 11));
+        }
+        let ranges: usize = state.findings.iter().map(|finding| finding.blocks.len()).sum();
+        assert_eq!((state.findings.len(), ranges), (FINDINGS_MAX, RANGES_MAX));
+        assert_eq!((state.findings_total, state.blocks_total), (1002, 11 * 1002));
+        let folder = tempfile::tempdir().unwrap();
+        state.write(folder.path()).unwrap();
+        assert_eq!(ScrubState::read(folder.path(), "p"), Some(state));
+        assert_eq!(ScrubState::read(folder.path(), "another"), None);
+    }
+
+    #[test]
+    fn a_finding_names_what_it_can_and_counts_the_rest() {
+        let blocks = |first, count| Blocks { volume: "v".to_owned(), first, count };
+        let finding = Finding {
+            container: 7,
+            problems: vec!["bad record".to_owned()],
+            problems_total: 3,
+            blocks: vec![blocks(4, 1), blocks(8, 3)],
+            blocks_total: 5,
+        };
+        let expected = "bad record\nand 2 problems more in container 7\n\
+                        volume 'v' block 4: cannot be read, for container 7\n\
+                        volume 'v' blocks 8 to 10: cannot be read, for container 7\n\
+                        and 1 block more for container 7\n";
+        assert_eq!(finding.text(), expected);
+        let all = Finding { problems_total: 1, blocks_total: 4, ..finding };
+        assert!(!all.text().contains("more"), "{}", all.text());
+    }
+}

@@ -87,7 +87,7 @@ fn data_table(status: &PoolStatus) -> Table {
     table
 }
 
-fn memory_table(status: &PoolStatus) -> Table {
+fn memory_table(status: &PoolStatus, own_bytes: Option<u64>) -> Table {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
     table.row(["MEMORY", "IN USE", "LIMIT", ""]);
     let index = match status.index_let_go {
@@ -129,7 +129,7 @@ fn memory_table(status: &PoolStatus) -> Table {
             "of containers, and changes not yet in the journal",
         ),
     ];
-    if let Some(other) = other_memory(status) {
+    if let Some(other) = other_memory(status, own_bytes) {
         rows.push(("other", other, String::new(), "the rest of what this process has in memory"));
     }
     for (name, used, limit, about) in rows {
@@ -138,10 +138,10 @@ fn memory_table(status: &PoolStatus) -> Table {
     table
 }
 
-/// Bytes of this process's memory, without its program and files, that no part of the pool has
+/// Bytes of this process's memory, as [`own_memory_bytes`] has it, that no part of the pool has
 /// said to be its own; none where the system does not tell.
-fn other_memory(status: &PoolStatus) -> Option<u64> {
-    Some(own_memory_bytes()?.saturating_sub(status.memory_bytes()))
+fn other_memory(status: &PoolStatus, own_bytes: Option<u64>) -> Option<u64> {
+    Some(own_bytes?.saturating_sub(status.memory_bytes()))
 }
 
 /// Bytes of this process's memory, without its program and files; none where the system does not
@@ -191,6 +191,17 @@ pub fn status_text(
     cache: Option<&CacheReport>,
     heading: impl Fn(&str) -> String,
 ) -> String {
+    text_of(pool, status, cache, own_memory_bytes(), heading)
+}
+
+/// The same in a process with so much memory.
+fn text_of(
+    pool: &Path,
+    status: &PoolStatus,
+    cache: Option<&CacheReport>,
+    own_bytes: Option<u64>,
+    heading: impl Fn(&str) -> String,
+) -> String {
     let settings = &status.settings;
     let mut lines = vec![
         format!("{} {}", heading("POOL"), pool.display()),
@@ -214,7 +225,7 @@ pub fn status_text(
     if let Some(duplicates) = duplicates_table(status) {
         section(&duplicates);
     }
-    section(&memory_table(status));
+    section(&memory_table(status, own_bytes));
     if let Some(cache) = cache {
         section(&cache_table(cache));
     }
@@ -449,12 +460,81 @@ impl StatusJson {
                 directory_bytes: status.directory_memory_bytes,
                 buffer_bytes: status.buffer_memory_bytes,
                 table_bytes: status.table_memory_bytes,
-                other_bytes: other_memory(status),
+                other_bytes: other_memory(status, own_memory_bytes()),
             },
             journal_bytes: status.journal_bytes,
             cache: cache.map(CacheJson::from),
             scrub,
             failure: status.failure.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+    use onefold_block::kept_text::assert_text;
+    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    /// Of a pool in which nothing is.
+    fn empty() -> PoolStatus {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let status = Pool::open(&folder, &OpenOptions::default()).unwrap().status().unwrap();
+        PoolStatus {
+            generation: None,
+            stored_bytes: 1 << 20,
+            index_memory_bytes: 3 << 20,
+            directory_memory_bytes: 1 << 20,
+            map_memory_bytes: 0,
+            buffer_memory_bytes: 0,
+            table_memory_bytes: 0,
+            journal_bytes: 4096,
+            ..status
+        }
+    }
+
+    /// What people see of it in a process of 20 MiB.
+    fn text(status: &PoolStatus) -> String {
+        let text = text_of(Path::new("p"), status, None, Some(20 << 20), str::to_owned);
+        text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    }
+
+    #[test]
+    fn people_see_what_is_there() {
+        let mut status = empty();
+        let mut told = text(&status);
+        let volume = |name: &str, mapped_bytes| VolumeStatus {
+            name: name.to_owned(),
+            size_bytes: 1 << 30,
+            mapped_bytes,
+            note: [].into(),
+        };
+        status.volumes = vec![volume("a", 512 << 20), volume("b", 0)];
+        (status.snapshots, status.logical_bytes, status.unique_bytes) = (1, 512 << 20, 256 << 20);
+        (status.compressed_bytes, status.stored_bytes) = (128 << 20, 160 << 20);
+        (status.container_bytes, status.live_bytes) = (150 << 20, 100 << 20);
+        (status.chunks, status.containers, status.dead_containers) = (65536, 38, 1);
+        (status.container_fill, status.unfinished_containers) = (0.5, 1);
+        (status.unfinished_bytes, status.index_entries) = (4096, 65536);
+        (status.activity.duplicate, status.index_let_go) = (1, 12);
+        let later = &mut status.deduplication;
+        (later.found, later.new, later.apart, later.merging) = (2, 3, 4, Some((1, 4)));
+        (later.predictions.asked, later.predictions.right, later.predictions.passed) = (8, 6, 1);
+        told += &text(&status);
+        // Little is stored of little, and nothing of it was looked for.
+        status.deduplication = onefold_pool::DeduplicationStatus::default();
+        (status.activity.duplicate, status.snapshots, status.index_let_go) = (0, 2, 0);
+        (status.index_containers_left, status.unfinished_containers) = (1, 0);
+        (status.logical_bytes, status.failure) = (4096, Some("no disk".to_owned()));
+        told += &text(&status);
+        (status.index_entries, status.logical_bytes) = (0, 1);
+        status.deduplication.predictions.passed = 1;
+        told += &text(&status);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/status_view.txt");
+        assert_text(&path, &told, std::env::var_os("ONEFOLD_UPDATE").is_some());
     }
 }

@@ -39,3 +39,23 @@ pub fn read_or_hint(path: &Path, what: &str, presets: &[&str]) -> Result<String>
         _ => failure,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_be_as_long_as_is_said_and_no_longer() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, told) in [("12345", Ok("12345")), ("123456", Err("is longer than 5 B"))] {
+            std::fs::write(file.path(), text).unwrap();
+            match (read(file.path(), "note", 5), told) {
+                (Ok(read), Ok(whole)) => assert_eq!(read, whole),
+                (Err(failure), Err(why)) => {
+                    assert!(failure.message.ends_with(why), "{}", failure.message);
+                }
+                (read, _) => panic!("{text}: {read:?}"),
+            }
+        }
+    }
+}

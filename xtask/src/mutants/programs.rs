@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::ops::Range;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -212,6 +213,8 @@ fn limited(program: &Path, bytes: u64) -> Command {
 /// Run tests up to the first that fails.
 fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // A group of their own, so that what tests start can be ended with them.
+    let child = child.process_group(0);
     let mut child = child.spawn().context("cannot run a test program")?;
     let Some(output) = child.stdout.take() else { bail!("a test program without output") };
     let (send, lines) = mpsc::channel();
@@ -241,9 +244,13 @@ fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
 }
 
+/// End tests with all that they started: who is killed stops no servers.
 fn stop(mut child: Child, outcome: Outcome) -> Result<Outcome> {
-    // It may have ended by itself meanwhile.
-    let _ = child.kill();
+    let group = format!("-{}", child.id());
+    let mut kill = Command::new("kill");
+    kill.args(["-KILL", "--", &group]).stderr(Stdio::null());
+    // They may have ended by themselves meanwhile.
+    let _ = kill.status().context("cannot run `kill`")?;
     child.wait().context("cannot wait for a test program")?;
     Ok(outcome)
 }
@@ -278,6 +285,22 @@ mod tests {
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
         let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
         assert_eq!(endless, Outcome::TooLong);
+    }
+
+    #[test]
+    fn tests_that_are_ended_leave_nothing_running() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let script = format!(
+            "exec 3>{}; (sleep 5; echo left >&3) & echo 'test a ... FAILED'; exec sleep 1000",
+            pipe.display()
+        );
+        // It ends when nobody is there any more who could write.
+        let reader = std::thread::spawn(move || std::fs::read_to_string(pipe));
+        let outcome = watch(shell(&script), Duration::from_mins(10)).unwrap();
+        assert_eq!(outcome, Outcome::Failed);
+        assert_eq!(reader.join().unwrap().unwrap(), "");
     }
 
     #[test]

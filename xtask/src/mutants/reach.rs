@@ -39,6 +39,10 @@ impl Reach {
                 if outcome == Outcome::TooLong && quick.is_some() {
                     continue;
                 }
+                if outcome == Outcome::Failed && quick.is_some() {
+                    println!("{} {test} does not pass unchanged, and is left out", program.name);
+                    continue;
+                }
                 if outcome != Outcome::Passed {
                     bail!("{} {test} does not pass unchanged: {outcome:?}", program.name);
                 }

@@ -96,3 +96,20 @@ fn rate(text: &str) -> Result<u64, String> {
     }
     Ok(rate.bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_none_is_no_limit() {
+        assert_eq!((count("none"), rate("none")), (Ok(0), Ok(0)));
+        assert_eq!((count("1"), rate("4K")), (Ok(1), Ok(4096)));
+        for text in ["0", "-1", "1.5", "", "1K"] {
+            assert!(count(text).is_err(), "{text}");
+        }
+        for text in ["0", "4095", "-4K", ""] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+}

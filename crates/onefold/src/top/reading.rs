@@ -177,6 +177,8 @@ pub mod tests {
                 metric("onefold_cache_cached_bytes", json!(8 << 20)),
                 metric("onefold_cache_reads_total", json!(8)),
                 metric("onefold_cache_hits_total", json!(6)),
+                metric("onefold_pool_moved_bytes_total", json!(quick << 20)),
+                metric("onefold_pool_punched_bytes_total", json!(1)),
                 metric("onefold_pool_dedup_ratio", json!(2.0)),
                 metric("onefold_pool_compression_ratio", json!(2.0)),
                 metric("onefold_pool_reduction_ratio", json!(4.0)),
@@ -210,8 +212,13 @@ pub mod tests {
         let half = readings.quantile_s("write", 0.45).unwrap();
         assert!((half - 1.5e-6).abs() < 1e-12, "{half}");
         assert_eq!(readings.quantile_s("write", 0.99), Some(2e-6), "more than the last bound");
+        // Of the last three readings alone: 100 in four seconds.
+        readings.push(Reading::of(4.0, told(7, 1140, 10)).unwrap());
+        readings.push(Reading::of(6.0, told(7, 1190, 10)).unwrap());
+        let rate = readings.rate("onefold_export_requests_total", "write", None);
+        assert_eq!((rate, readings.growth("onefold_pool_moved_bytes_total")), (25.0, 26_214_400.0));
         // A new process counts from zero.
-        readings.push(Reading::of(3.0, told(8, 1, 0)).unwrap());
+        readings.push(Reading::of(7.0, told(8, 1, 0)).unwrap());
         assert_eq!(readings.0.len(), 1);
         for at in 0..200 {
             readings.push(Reading::of(f64::from(at), told(8, 1, 0)).unwrap());

@@ -130,6 +130,7 @@ mod tests {
             "unique        2.0 GiB  2.00x",
             "stored        1.0 GiB  4.00x",
             "pool scrub 25 %",
+            "moving       50.0 MiB  a second",
             "index         3.0 MiB",
             "cache tier    8.0 MiB",
             "  hits           75 %",
@@ -139,6 +140,7 @@ mod tests {
         ] {
             assert!(all.contains(words), "'{words}' is in\n{all}");
         }
+        assert!(!all.contains("punching"), "nothing is given back where it lies:\n{all}");
         assert!(lines[5].contains('\u{2588}'), "a full bar at the right:\n{all}");
         // However small or large the screen is, and however far the list was moved.
         looking.first = 1000;

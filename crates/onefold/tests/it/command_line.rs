@@ -141,6 +141,7 @@ fn volumes_come_and_go_and_json_tells_the_same_as_tables() {
         table.text(),
         "VOLUME   SIZE  DATA   FULL\none     1 GiB   0 B  0.0 %\ntwo     1 TiB   0 B  0.0 %\n"
     );
+    assert!(table.err.contains("0 B of data before reduction"), "{}", table.err);
     sandbox.ok(&["volume", "delete", "pool", "one"]);
     sandbox.ok(&["volume", "resize", "pool", "two", "--size", "2TiB"]);
     let status = sandbox.status("pool");

@@ -162,6 +162,7 @@ fn a_pool_in_use_is_refused_by_name_and_its_status_comes_by_signal() {
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
         let who = format!("pool 'pool' is in use by process {} (onefold serve pool", server.pid());
         assert!(said.err.contains(&who), "{}", said.err);
+        assert!(said.err.contains("stop it with: onefold pool drain pool\n"), "{}", said.err);
     }
     assert_eq!(sandbox.status("pool")["volumes"][0]["name"], "main");
     server.signal("USR1");
