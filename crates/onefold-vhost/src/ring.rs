@@ -76,9 +76,9 @@ impl Ring {
         Ok(())
     }
 
-    /// What the guest is called with. While it is served, it is called with that at once: what was
-    /// answered last may have been called for by what was there before, to which nobody need listen
-    /// any more.
+    /// What the guest is called with. A queue that is served calls once with what is new: the call
+    /// for the last answer may have gone to what it replaces, and nobody has to listen to that any
+    /// more.
     pub fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), SessionError> {
         let call = call.map(never_waits).transpose()?;
         let mut held = self.call.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,8 +15,8 @@ use super::container::HEADER_BYTES;
 /// Bytes of content that are compressed together, unless one chunk has more. Whoever wants one
 /// chunk pays for all of its group, and so do the chunks beside one that is damaged.
 pub const GROUP_BYTES: usize = 256 << 10;
-/// The same for machine code of large files, which takes a tenth less together and is mostly wanted
-/// as a whole.
+/// The same for machine code of large files, which takes 6 % less for it and is mostly wanted as a
+/// whole.
 pub const CODE_GROUP_BYTES: usize = 2 << 20;
 /// Bytes before the stored bytes of a group.
 pub const GROUP_HEADER_BYTES: usize = 20;

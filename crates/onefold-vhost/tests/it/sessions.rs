@@ -81,9 +81,9 @@ fn a_queue_that_is_not_enabled_is_not_served_and_other_events_are_heard() {
     }
 }
 
-/// An answer may be on its way while the monitor says what calls from now on.
+/// The call for an answer may have gone to what the monitor is replacing.
 #[test]
-fn who_is_called_by_something_new_is_called_once_for_what_came_before() {
+fn a_new_call_event_is_signalled_once_for_answers_that_were_called_for_by_the_old_one() {
     let scene = Scene::of_memory(1 << 20);
     let mut guest = scene.connect();
     let head = guest.ask(READ, 0, (DATA, 512));
