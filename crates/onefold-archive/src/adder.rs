@@ -663,6 +663,10 @@ mod tests {
         let is_small = |len: &usize| (200_000..=256 << 10).contains(len);
         assert!(is_small(&all[0]) && all[1] > 1_200_000 && all.len() == 6, "{all:?}");
         assert!(all[2..5].iter().all(is_small), "{all:?}");
+        // Builds that know none of these refuse the container.
+        let (mut version, first) = ([0; 4], ContainerId::new(1));
+        archive.store.read(first, 8, &mut version).unwrap();
+        assert_eq!(u32::from_le_bytes(version), 5);
         add(&mut archive, &[("a.so", &code[..1_000_000])]);
         archive.remove_all(&[1]).unwrap();
         archive.compact(0, &mut |_, _| true).unwrap();

@@ -58,7 +58,7 @@ impl ContainerWriter {
             capacity,
             compressor,
             id,
-            bytes: container::encode_header(id, &uuid),
+            bytes: vec![0; HEADER_BYTES],
             groups: GroupTable::default(),
             open_group: Vec::new(),
             entries: Vec::new(),
@@ -193,6 +193,8 @@ impl ContainerWriter {
             return Ok(());
         }
         self.close_group()?;
+        let header = container::encode_header(self.id, &self.uuid, &self.groups);
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header);
         self.bytes.extend(container::encode_tail(self.id, &self.entries, &self.groups));
         let len = self.bytes.len() as u64;
         self.store.create(self.id, len)?;
@@ -210,7 +212,7 @@ impl ContainerWriter {
         self.groups = GroupTable::default();
         self.content = 0;
         self.bytes.clear();
-        self.bytes.extend(container::encode_header(self.id, &self.uuid));
+        self.bytes.resize(HEADER_BYTES, 0);
         Ok(())
     }
 
@@ -721,7 +723,7 @@ mod tests {
         assert_eq!(missing, "corrupt container 2 at byte 0: it is missing");
         // One without anything in it.
         let id = ContainerId::new(3);
-        let mut bytes = container::encode_header(id, &UUID);
+        let mut bytes = container::encode_header(id, &UUID, &GroupTable::default());
         bytes.extend(container::encode_tail(id, &[], &GroupTable::default()));
         store.create(id, 76).unwrap();
         store.append(id, 0, &bytes).unwrap();

@@ -8,7 +8,7 @@ use onefold_block::bytes::{Reader, Writer};
 
 use super::bytes::{checked, checksum};
 use super::chunk_ref::{ChunkName, ChunkRef, NAME_BYTES};
-use super::group::{GROUP_ROW_BYTES, GroupTable};
+use super::group::{GROUP_BYTES, GROUP_ROW_BYTES, GroupTable};
 use super::{FORMAT_VERSION, check_version};
 use crate::error::ArchiveError;
 
@@ -18,6 +18,10 @@ pub const HEADER_BYTES: usize = 40;
 pub const ENTRY_BYTES: usize = NAME_BYTES + 4;
 /// Bytes after the table of groups.
 pub const FOOTER_BYTES: usize = 36;
+
+/// Format version of a container with a group larger than [`GROUP_BYTES`]: builds that know none of
+/// these refuse it, rather than taking it for damaged and repairing it away.
+pub const LARGE_GROUPS_VERSION: u32 = 5;
 
 const MAGIC: &[u8; 8] = b"OFCHUNKS";
 const FOOTER_MAGIC: &[u8; 8] = b"OFDIRECT";
@@ -41,11 +45,12 @@ impl DirectoryEntry {
     }
 }
 
-/// The bytes that a container begins with.
-pub fn encode_header(id: ContainerId, uuid: &[u8; 16]) -> Vec<u8> {
+/// The bytes that a container of these groups begins with.
+pub fn encode_header(id: ContainerId, uuid: &[u8; 16], groups: &GroupTable) -> Vec<u8> {
+    let is_large = groups.groups().iter().any(|group| group.len as usize > GROUP_BYTES);
     let mut out = Writer::default();
     out.bytes(MAGIC);
-    out.u32(FORMAT_VERSION);
+    out.u32(if is_large { LARGE_GROUPS_VERSION } else { FORMAT_VERSION });
     out.u32(id.get());
     out.bytes(uuid);
     out.u32(0);
@@ -61,7 +66,11 @@ pub fn check_header(bytes: &[u8], id: ContainerId, uuid: &[u8; 16]) -> Result<()
         return Err(corrupt("it does not begin like a container of an archive"));
     }
     let version = reader.u32().ok_or_else(|| corrupt("its header ends too early"))?;
-    check_version(&id.to_string(), version)?;
+    if version > LARGE_GROUPS_VERSION {
+        let (what, supported) = (id.to_string(), LARGE_GROUPS_VERSION);
+        return Err(ArchiveError::NewerFormat { what, found: version, supported });
+    }
+    check_version(&id.to_string(), version.min(FORMAT_VERSION))?;
     if reader.u32() != Some(id.get()) || reader.array() != Some(*uuid) {
         return Err(corrupt("it was written as another container, or by another archive"));
     }
@@ -251,7 +260,7 @@ mod tests {
             let error = decode_directory(directory, id, &footer, &groups).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
-        let header = encode_header(id, &[1; 16]);
+        let header = encode_header(id, &[1; 16], &GroupTable::default());
         assert_eq!(header.len(), HEADER_BYTES);
         check_header(&header, id, &[1; 16]).unwrap();
         assert!(check_header(&header, ContainerId::new(6), &[1; 16]).is_err());
@@ -259,9 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn older_builds_refuse_a_container_with_a_large_group() {
+        let id = ContainerId::new(5);
+        for (len, version) in [(262_144, 4), (262_145, 5)] {
+            let mut groups = GroupTable::default();
+            groups.push(100, 50, Codec::Lz4).unwrap();
+            groups.push(len, 50, Codec::Lz4).unwrap();
+            let header = encode_header(id, &[1; 16], &groups);
+            assert_eq!(header[8..12], u32::to_le_bytes(version));
+            check_header(&header, id, &[1; 16]).unwrap();
+            let mut newer = Writer(header[..36].to_vec());
+            newer.0[8] = 6;
+            checksum(&mut newer);
+            let error = check_header(&newer.0, id, &[1; 16]).unwrap_err().to_string();
+            assert!(
+                error.contains("format version 6; this onefold reads up to version 5"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_wrong_with_a_container_is_named_with_its_place() {
         let id = ContainerId::new(5);
-        let header = encode_header(id, &[1; 16]);
+        let header = encode_header(id, &[1; 16], &GroupTable::default());
         assert_eq!(header[..16], *b"OFCHUNKS\x04\0\0\0\x05\0\0\0");
         assert_eq!(header[16..36], [[1; 16].as_slice(), &[0; 4]].concat());
         let said = |bytes: &[u8]| check_header(bytes, id, &[1; 16]).unwrap_err().to_string();
@@ -273,7 +303,7 @@ mod tests {
         let expected = "corrupt container 5 at byte 0: its header ends too early";
         assert_eq!(said(&short), expected);
         let newer = with_checksum(header.clone(), |bytes| bytes[8] = 9);
-        let expected = "container 5 has format version 9; this onefold reads up to version 4";
+        let expected = "container 5 has format version 9; this onefold reads up to version 5";
         assert_eq!(said(&newer), expected);
         let older = with_checksum(header.clone(), |bytes| bytes[8] = 3);
         assert!(said(&older).starts_with("container 5 has format version 3, which is not read"));
