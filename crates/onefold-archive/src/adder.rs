@@ -14,7 +14,8 @@ use onefold_content::{Compressor, Fingerprint, Fingerprinter};
 
 use crate::archive::Archive;
 use crate::chunk_stream::{ChunkStream, Source, Unknown};
-use crate::containers::{self, ContainerWriter, GroupDecoder};
+use crate::container_writer::ContainerWriter;
+use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::entry::{self, Entry, Kind, Recipe};

@@ -15,7 +15,8 @@ use onefold_block::ContainerId;
 use onefold_content::Compressor;
 
 use crate::archive::Archive;
-use crate::containers::{self, ContainerWriter, GroupDecoder};
+use crate::container_writer::ContainerWriter;
+use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::container::{DirectoryEntry, ENTRY_BYTES};

@@ -164,7 +164,7 @@ mod tests {
     use onefold_content::{Compression, Compressor};
 
     use super::*;
-    use crate::containers::ContainerWriter;
+    use crate::container_writer::ContainerWriter;
     use crate::format::chunk_ref::ChunkName;
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 

@@ -22,6 +22,7 @@ pub mod browse;
 mod cache;
 mod chunk_stream;
 mod compact;
+mod container_writer;
 mod containers;
 mod diff;
 pub mod error;

@@ -60,7 +60,8 @@ pub struct ArchiveSettings {
     /// The size that the chunker aims at, in bytes: a power of two. The smallest chunk is a
     /// quarter of it, the largest eight times it. Rabin chunks are 1.25 times it on average.
     pub chunk_bytes: u32,
-    /// Largest container, in bytes.
+    /// Bytes of a container: it ends with the group that brings it nearest to that. It has at most
+    /// twice as many, where that group shrinks less than those before it.
     pub container_bytes: u32,
     /// How chunks are compressed.
     pub compression: Compression,
@@ -80,7 +81,7 @@ impl Default for ArchiveSettings {
 impl ArchiveSettings {
     /// Smallest and largest aim of the chunker, in bytes.
     pub const CHUNK_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=1 << 20;
-    /// Smallest and largest container, in bytes.
+    /// Smallest and largest size of containers, in bytes.
     pub const CONTAINER_BYTES: std::ops::RangeInclusive<u32> = 128 << 10..=16 << 20;
 
     /// Refuse what cannot work, saying what can.

@@ -130,6 +130,9 @@ pub struct ArchiveCreateArgs {
     #[arg(long, value_name = "SIZE", default_value = "8K", allow_negative_numbers = true)]
     pub chunk_size: ByteSize,
     /// Size of a container file: 128K to 16M
+    ///
+    /// A container ends with the group of chunks that brings it nearest to this; it can become
+    /// twice as large where that shrinks less than those before it.
     #[arg(long, value_name = "SIZE", default_value = "2M", allow_negative_numbers = true)]
     pub container_size: ByteSize,
     /// How chunks are compressed: none, lz4, zstd or zstd:LEVEL with a level from -7 to 19
