@@ -33,8 +33,12 @@ impl SplitMix64 {
 
     /// Random bytes.
     pub fn fill(&mut self, buf: &mut [u8]) {
-        for piece in buf.chunks_mut(8) {
-            piece.copy_from_slice(&self.next_u64().to_le_bytes()[..piece.len()]);
+        let (words, rest) = buf.as_chunks_mut::<8>();
+        for word in words {
+            *word = self.next_u64().to_le_bytes();
+        }
+        if !rest.is_empty() {
+            rest.copy_from_slice(&self.next_u64().to_le_bytes()[..rest.len()]);
         }
     }
 

@@ -10,11 +10,12 @@ use onefold_pool::{Budgets, OpenOptions, Pool, PoolIdentity, PoolSettings, Volum
 pub fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = SplitMix64::new(seed.wrapping_add(77));
     let mut bytes = vec![seed as u8; len];
-    for piece in bytes.chunks_mut(16) {
-        let word = random.next_u64().to_le_bytes();
-        let noise = piece.len().min(word.len());
-        piece[..noise].copy_from_slice(&word[..noise]);
+    let (pieces, rest) = bytes.as_chunks_mut::<16>();
+    for piece in pieces {
+        *piece.first_chunk_mut().expect("half of it") = random.next_u64().to_le_bytes();
     }
+    let last = random.next_u64().to_le_bytes();
+    rest.iter_mut().zip(last).for_each(|(byte, noise)| *byte = noise);
     bytes
 }
 
