@@ -7,6 +7,7 @@
 //! - [`spec`] reads its parameters, and where each comes from; [`judged`] what kind of number each
 //!   published one is; [`published`] the paper's numbers;
 //! - [`sweep`](mod@sweep) runs many points on all cores with the same results on any number;
+//!   [`shared`] keeps what several experiments run alike;
 //! - [`series`] holds what is found, [`shape`] says whether a curve falls or lies above another;
 //! - [`row`], [`report`] and [`plot`] are views: lists, pages of tables, charts as SVG.
 //!
@@ -23,6 +24,7 @@ pub mod row;
 pub mod series;
 pub mod settings;
 pub mod shape;
+pub mod shared;
 pub mod spec;
 pub mod sweep;
 
@@ -34,5 +36,6 @@ pub use registry::{EXPERIMENTS, Experiment, Outcome, find};
 pub use row::Row;
 pub use series::{At, Claim, Data, Line, Point, Series, Spread};
 pub use settings::{Options, Settings};
+pub use shared::Shared;
 pub use spec::{Parameter, Spec};
 pub use sweep::sweep;

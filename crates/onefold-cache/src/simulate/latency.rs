@@ -78,6 +78,12 @@ pub fn lifetime_days(tbw_gib: f64, mib_s: f64) -> f64 {
 
 const MB: u64 = 1_000_000;
 
+/// A product divided by a number: in one word where it fits, which takes a fraction of the time.
+fn of_product(a: u64, b: u64, by: u64) -> u64 {
+    let wide = || u64::try_from(u128::from(a) * u128::from(b) / u128::from(by));
+    a.checked_mul(b).map_or_else(|| wide().unwrap_or(u64::MAX), |product| product / by)
+}
+
 /// The course of a run.
 pub(super) struct Clock {
     devices: Devices,
@@ -97,8 +103,8 @@ impl Clock {
     /// Time passes in which nothing is read from the SSD.
     fn wait(&mut self, span: SimSpan) {
         self.now += span;
-        let written = u128::from(span.ns()) * u128::from(self.devices.ssd.write_mb_s) / 1000;
-        self.backlog = self.backlog.saturating_sub(u64::try_from(written).unwrap_or(u64::MAX));
+        let written = of_product(span.ns(), self.devices.ssd.write_mb_s, 1000);
+        self.backlog = self.backlog.saturating_sub(written);
     }
 
     fn hdd_read(&self, bytes: u32) -> SimSpan {
@@ -116,12 +122,12 @@ impl Clock {
         let all_slow = SimSpan::of_transfer(bytes.into(), slow);
         let drained = SimSpan::of_transfer(self.backlog, drain);
         if drained >= all_slow {
-            let written = u128::from(all_slow.ns()) * u128::from(drain) / 1_000_000_000;
-            self.backlog -= (written as u64).min(self.backlog);
+            let written = of_product(all_slow.ns(), drain, 1_000_000_000);
+            self.backlog -= written.min(self.backlog);
             self.now += all_slow;
         } else {
             // The buffer runs dry on the way, and the rest goes at full speed.
-            let read = (u128::from(drained.ns()) * u128::from(slow) / 1_000_000_000) as u64;
+            let read = of_product(drained.ns(), slow, 1_000_000_000);
             let rest = u64::from(bytes).saturating_sub(read);
             self.backlog = 0;
             self.now += drained + SimSpan::of_transfer(rest, ssd.read_mb_s * MB);
@@ -186,6 +192,18 @@ mod tests {
             ..SsdModel::default()
         };
         Devices { hdd, ssd }
+    }
+
+    #[test]
+    fn products_beyond_a_word_are_divided_all_the_same() {
+        for (a, b, by, expected) in [
+            (1_000_000_000, 18_446_744_073, 1000, 18_446_744_073_000_000),
+            (1_000_000_000_000, 1_000_000_000_000, 1000, u64::MAX),
+            (10_000_000_000, 10_000_000_000, 1_000_000_000, 100_000_000_000),
+            (7, 3, 4, 5),
+        ] {
+            assert_eq!(of_product(a, b, by), expected, "{a} * {b} / {by}");
+        }
     }
 
     #[test]

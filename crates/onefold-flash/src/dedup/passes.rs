@@ -236,9 +236,16 @@ impl Passes {
             }
             while self.cursor < self.pages {
                 let ppn = self.cursor;
+                if let Some(fresh) = &self.fresh {
+                    let block = fresh.block.of(ppn);
+                    if fresh.first != fresh.now.contains(block) {
+                        // It is not the turn of this block.
+                        self.cursor = (block + 1).saturating_mul(fresh.per_block);
+                        continue;
+                    }
+                }
                 self.cursor += 1;
-                let turn = |fresh: &Fresh| fresh.first == fresh.now.contains(fresh.block.of(ppn));
-                if look.is_live(ppn) && self.fresh.as_ref().is_none_or(turn) {
+                if look.is_live(ppn) {
                     self.tags_read += 1;
                     return Some(Offline::ReadTag { ppn });
                 }

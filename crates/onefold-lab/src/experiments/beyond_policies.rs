@@ -61,24 +61,32 @@ fn break_even(points: &[(f64, f64)]) -> Option<f64> {
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let ratios = settings.numbers("duplicate_percent")?;
     let mut points = Vec::new();
-    for flash in FLASH {
-        points.extend(POLICIES.map(|policy| (flash.0, flash.1, policy)));
+    for (preset, flash) in FLASH {
+        points.extend(ratios.iter().map(|&percent| (preset, flash, percent)));
     }
-    let found = settings.sweep(&points, |&(preset, _, (policy, options, _))| {
-        let mut gains = Vec::new();
-        for &percent in &ratios {
-            let mut spec = drive(settings, preset, percent)?;
-            let plain = write_us(&simulate(settings, &spec)?);
+    // All policies of a drive are beside the same one without any.
+    let found = settings.sweep(&points, |&(preset, _, percent)| {
+        let mut spec = drive(settings, preset, percent)?;
+        let plain = write_us(&simulate(settings, &spec)?);
+        let gain = |(policy, options, _): (&str, &str, &str)| {
             with_policy(&mut spec, policy, options);
             let time = write_us(&simulate(settings, &spec)?);
-            gains.push((percent as f64, 100.0 * (1.0 - time / plain)));
-        }
-        Ok::<_, crate::LabError>(gains)
+            Ok((percent as f64, 100.0 * (1.0 - time / plain)))
+        };
+        POLICIES.into_iter().map(gain).collect::<Result<Vec<_>>>()
     });
+    let found = found.into_iter().collect::<Result<Vec<_>>>()?;
     let gain_of = Line::new("gain in mean write latency", "%").over("duplicates", "% of writes");
     let ends = Line::new("duplicates from which on it gains", "% of writes").over("flash", "");
-    for (&(_, flash, (.., name)), gains) in points.iter().zip(found) {
-        let gains = gains?;
+    let of_flash = FLASH.iter().zip(found.chunks(ratios.len()));
+    let lines = of_flash.flat_map(|(flash, found)| {
+        let of_policy = move |(at, (.., name)): (usize, &(_, _, &'static str))| {
+            let gains: Vec<(f64, f64)> = found.iter().map(|gains| gains[at]).collect();
+            (flash.1, *name, gains)
+        };
+        POLICIES.iter().enumerate().map(of_policy)
+    });
+    for (flash, name, gains) in lines {
         for &(percent, gain) in &gains {
             data.put(&gain_of.of(name).under(flash), percent, gain);
         }

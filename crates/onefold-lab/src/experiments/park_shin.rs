@@ -3,6 +3,8 @@
 //! Source: [park-shin] sec. IV. The two traces are not to be had: writes in bursts with idle gaps,
 //! with the paper's duplicate ratios, take their place, on a drive filled to 90 %.
 
+use std::sync::Arc;
+
 use onefold_flash::run::Report;
 use onefold_flash::spec::{DriveSpec, Precondition};
 use onefold_sim::{RandomStream, RandomStreams, Ratio};
@@ -172,14 +174,42 @@ fn overhead_us(spec: &DriveSpec, report: &Report, scheme: &str) -> f64 {
     ns / pages / 1000.0
 }
 
-/// What is taken of every scheme, on every drive.
-type Figures<V> = Vec<[V; 5]>;
+/// What the figures take of one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    write_us: f64,
+    overhead_us: f64,
+    /// Page copies of collection a page written.
+    copies: f64,
+    /// Of 100 pages of ND blocks.
+    unique: f64,
+}
 
-/// Runs all schemes under both workloads on every drive, and takes a figure of each.
-fn figures<V: Copy + Default + Send>(
-    settings: &Settings<'_>,
-    figure: impl Fn(&DriveSpec, &Report, &str) -> V + Sync,
-) -> Result<Vec<(&'static str, Figures<V>)>> {
+impl Run {
+    fn of(spec: &DriveSpec, report: &Report, scheme: &str) -> Self {
+        let copies = report.flash_operations["program"].gc as f64;
+        let unique = count(report, "undetermined_found_unique");
+        let settled = unique + count(report, "undetermined_found_duplicate");
+        Self {
+            write_us: write_us(report),
+            overhead_us: overhead_us(spec, report, scheme),
+            copies: copies / report.requests.pages_written as f64,
+            unique: 100.0 * unique / settled,
+        }
+    }
+}
+
+/// Of every scheme, on every drive.
+type Runs = Vec<[Run; SCHEMES.len()]>;
+/// The same of every workload, which comes first.
+type All = Vec<(&'static str, Runs)>;
+
+/// All schemes under both workloads on every drive. The figures have them in common.
+fn runs(settings: &Settings<'_>) -> Result<Arc<All>> {
+    settings.once("park-shin", || run_all(settings))
+}
+
+fn run_all(settings: &Settings<'_>) -> Result<All> {
     let drives = points(settings)?;
     let mut runs = Vec::new();
     for workload in WORKLOADS {
@@ -191,20 +221,20 @@ fn figures<V: Copy + Default + Send>(
         let mut spec = drive(settings, point)?;
         let requests = bursts(settings, &spec, &Workload::new(settings, name)?)?;
         with_policy(&mut spec, policy, options);
-        Ok::<_, LabError>(figure(&spec, &replay_as_is(settings, &spec, requests)?, policy))
+        Ok::<_, LabError>(Run::of(&spec, &replay_as_is(settings, &spec, requests)?, policy))
     });
     let mut all = all.into_iter();
     let mut out = Vec::new();
     for (name, _) in WORKLOADS {
-        let mut figures = Vec::new();
+        let mut runs = Vec::new();
         for _ in &drives {
-            let mut of_drive = [V::default(); 5];
-            for value in &mut of_drive {
-                *value = all.next().expect("a run for every scheme")?;
+            let mut of_drive = [Run::default(); SCHEMES.len()];
+            for run in &mut of_drive {
+                *run = all.next().expect("a run for every scheme")?;
             }
-            figures.push(of_drive);
+            runs.push(of_drive);
         }
-        out.push((name, figures));
+        out.push((name, runs));
     }
     Ok(out)
 }
@@ -218,8 +248,8 @@ struct Over {
 }
 
 impl Over {
-    fn of<V>(figures: &Figures<V>, value: impl Fn(&[V; 5]) -> f64) -> Self {
-        let values: Vec<f64> = figures.iter().map(value).collect();
+    fn of(runs: &Runs, value: impl Fn(&[Run; SCHEMES.len()]) -> f64) -> Self {
+        let values: Vec<f64> = runs.iter().map(value).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Self { mean: values.iter().sum::<f64>() / values.len() as f64, least, most }
@@ -243,14 +273,16 @@ fn line(name: &str, unit: &str) -> Line {
 pub fn fig3(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let beside = line("mean write latency beside online", "%");
     let (mut holds, mut words) = (true, Vec::new());
-    for (workload, figures) in figures(settings, |_, report, _| write_us(report))? {
+    for (workload, runs) in runs(settings)?.iter() {
+        let workload = *workload;
         for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(1) {
-            let relative = Over::of(&figures, |us| us[at] / us[0]);
+            let relative = Over::of(runs, |run| run[at].write_us / run[0].write_us);
             let line = line("mean write latency", "none = 1").of(scheme);
             relative.around(data.put(&line, workload, relative.mean));
         }
         for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
-            let change = Over::of(&figures, |us| 100.0 * (us[at] / us[ONLINE] - 1.0));
+            let change =
+                Over::of(runs, |run| 100.0 * (run[at].write_us / run[ONLINE].write_us - 1.0));
             let line = beside.of(scheme);
             let point = if at == OFFLINE {
                 let printed = (workload, "offline_vs_online_write_latency");
@@ -269,18 +301,21 @@ pub fn fig3(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 /// Fig. 4: time of offline deduplication, relative to CAFTL's.
 pub fn fig4(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (mut saved, mut holds, mut words) = (f64::INFINITY, true, Vec::new());
-    for (workload, figures) in figures(settings, overhead_us)? {
+    for (workload, runs) in runs(settings)?.iter() {
+        let workload = *workload;
         let mut means = [0.0; 5];
         for (at, (scheme, _)) in SCHEMES.iter().enumerate().skip(OFFLINE) {
-            let relative = Over::of(&figures, |us| us[at] / us[OFFLINE]);
+            let relative = Over::of(runs, |run| run[at].overhead_us / run[OFFLINE].overhead_us);
             let line_of = line("time of deduplication", "caftl-offline = 1").of(scheme);
             relative.around(data.put(&line_of, workload, relative.mean));
-            let time = Over::of(&figures, |us| us[at]);
+            let time = Over::of(runs, |run| run[at].overhead_us);
             let line_of = line("time of deduplication a page written", "us").of(scheme);
             time.around(data.put(&line_of, workload, time.mean));
             means[at] = relative.mean;
         }
-        let change = Over::of(&figures, |us| 100.0 * (us[PROPOSED] / us[OFFLINE] - 1.0));
+        let change = Over::of(runs, |run| {
+            100.0 * (run[PROPOSED].overhead_us / run[OFFLINE].overhead_us - 1.0)
+        });
         saved = saved.min(-change.most);
         let [.., offline, separated, proposed] = means;
         holds &= separated > offline && offline > proposed;
@@ -298,22 +333,17 @@ pub fn fig4(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 
 /// Fig. 5: page copies of garbage collection, and what the ND blocks held.
 pub fn fig5(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
-    let copies_and_unique = |_: &DriveSpec, report: &Report, _: &str| {
-        let copies = report.flash_operations["program"].gc as f64;
-        let unique = count(report, "undetermined_found_unique");
-        let settled = unique + count(report, "undetermined_found_duplicate");
-        (copies / report.requests.pages_written as f64, 100.0 * unique / settled)
-    };
     let (mut holds, mut figure) = (false, String::new());
-    for (workload, figures) in figures(settings, copies_and_unique)? {
+    for (workload, runs) in runs(settings)?.iter() {
+        let workload = *workload;
         let mut means = [0.0; 5];
         for (at, (scheme, _)) in SCHEMES.iter().enumerate() {
-            let spread = Over::of(&figures, |both| both[at].0);
+            let spread = Over::of(runs, |run| run[at].copies);
             let line = line("copies of collection a page written", "").of(scheme);
             spread.around(data.put(&line, workload, spread.mean));
             means[at] = spread.mean;
         }
-        let unique = Over::of(&figures, |both| both[PROPOSED].1);
+        let unique = Over::of(runs, |run| run[PROPOSED].unique);
         let line = line("ND pages found unique", "%").of("crc-compare");
         let point = data.beside((workload, "nd_pages_found_unique"), &line, workload, unique.mean);
         unique.around(point?);

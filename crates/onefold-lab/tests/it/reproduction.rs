@@ -67,25 +67,73 @@ fn the_page_and_its_charts_are_fresh() {
     }
 }
 
-/// Experiments that take most of the time of all, or whose runs are those of another one. They
-/// spread them over threads as the others do, by `Settings::sweep`, and are repeated by
-/// `ONEFOLD_EXPERIMENTS=all` alone.
-const LONG: [&str; 15] = [
-    "beyond/cache-frontier",
-    "beyond/compression",
-    "beyond/gleaner",
-    "beyond/gleaner-hostile",
-    "beyond/idle-hint",
-    "beyond/lifetime",
-    "beyond/plain-patterns",
-    "beyond/policies",
-    "beyond/software-today",
-    "beyond/table-index",
-    "fidr/scaling",
-    "park-shin/fig-3",
-    "park-shin/fig-4",
-    "park-shin/fig-5",
-    "ses-dedup/fig-5",
+/// The quickest experiments, which have among them lists, tables of both ways round, notes, charts
+/// of both styles, statements, reasons and inputs.
+const QUICKEST: [&str; 7] = [
+    "ses-dedup/arithmetic",
+    "plc-cache/table-1",
+    "plc-cache/fig-13-15",
+    "cidr/profile",
+    "fidr/chunk-size",
+    "fidr/cost",
+    "beyond/collisions",
+];
+
+/// What a page says about each of these: its lines of the overview, and its section.
+fn said_of(page: &str) -> Vec<(&'static str, Vec<&str>, &str)> {
+    let (overview, papers) = page.split_once("\n## SES-Dedup\n").unwrap();
+    let of = |id: &'static str| {
+        let row = format!("| [{id}](#");
+        let rows = overview.lines().filter(|line| line.starts_with(&row)).collect();
+        let section = papers.split("\n### ").find(|part| part.contains(&format!("\n`{id}`\n")));
+        let section = section.unwrap_or_else(|| panic!("no section {id}"));
+        let end = ["\n<details><summary>Inputs", "\n## "].map(|next| section.find(next));
+        let end = end.into_iter().flatten().min().unwrap_or(section.len());
+        (id, rows, &section[..end])
+    };
+    QUICKEST.map(of).into()
+}
+
+/// The page's writing and drawing are held in a moment; what the others find is in the whole page.
+#[test]
+fn the_quickest_experiments_stand_in_the_page_and_its_charts_as_they_come_out() {
+    let run = |id: &&str| find(id).unwrap()[0].run(&Options::default()).unwrap();
+    let outcomes: Vec<Outcome> = QUICKEST.iter().map(run).collect();
+    let (ours, kept) =
+        (report::page(&outcomes).unwrap(), fs::read_to_string(docs("reproduction.md")));
+    let kept = kept.unwrap();
+    let front = |page: &str| page.split("\n| experiment |").next().unwrap().to_owned();
+    assert_eq!(front(&ours), front(&kept));
+    for (ours, kept) in said_of(&ours).iter().zip(said_of(&kept)) {
+        assert_eq!(*ours, kept);
+    }
+    // Inputs are those of all experiments of a paper.
+    let inputs = |page: &str| -> Vec<String> {
+        let blocks = page.split("<summary>Inputs").skip(1);
+        let blocks = blocks.filter_map(|block| block.split("\n\n</details>").next());
+        blocks.flat_map(str::lines).map(str::to_owned).collect()
+    };
+    let (some, all) = (inputs(&ours), inputs(&kept));
+    assert!(some.len() > 30 && some.iter().all(|line| all.contains(line)), "{some:?}");
+    let holds = outcomes.iter().flat_map(|outcome| &outcome.claims).filter(|c| c.holds).count();
+    let all: usize = outcomes.iter().map(|outcome| outcome.claims.len()).sum();
+    assert!(ours.contains(&format!(" {holds} of {all} statements hold here.")), "{ours}");
+    for (name, chart) in outcomes.iter().flat_map(Outcome::charts) {
+        assert_is_file(&docs(&format!("plots/{name}.svg")), &chart.svg());
+    }
+}
+
+/// A quick experiment of each kind of simulation. All spread their runs over threads by
+/// `Settings::sweep`; `ONEFOLD_EXPERIMENTS=all` repeats each of them.
+const REPEATED: [&str; 8] = [
+    "beyond/cache-wear",
+    "beyond/collisions",
+    "beyond/host-cost",
+    "cidr/profile",
+    "fidr/chunk-size",
+    "plc-cache/fig-6-8",
+    "plc-cache/fig-9",
+    "ses-dedup/table-3",
 ];
 
 #[test]
@@ -93,9 +141,9 @@ fn one_thread_gives_what_many_give() {
     let alone = Options { threads: 1, ..Options::default() };
     let run = |outcome: &&Outcome| find(outcome.id).unwrap()[0].run(&alone).unwrap();
     let all = std::env::var("ONEFOLD_EXPERIMENTS").is_ok_and(|dose| dose == "all");
-    let repeated = |outcome: &&Outcome| all || !LONG.contains(&outcome.id);
+    let repeated = |outcome: &&Outcome| all || REPEATED.contains(&outcome.id);
     let outcomes: Vec<&Outcome> = outcomes().iter().filter(repeated).collect();
-    assert!(all || outcomes.len() + LONG.len() == EXPERIMENTS.len(), "an experiment has gone");
+    assert!(all || outcomes.len() == REPEATED.len(), "an experiment has gone");
     // Each experiment has one thread, and several of them run at a time.
     let again = sweep(&outcomes, 0, run, &|_, _| {});
     for (outcome, other) in outcomes.iter().zip(again) {
@@ -189,7 +237,9 @@ fn given_inputs_are_met_and_data_of_the_user_is_measured() {
         *byte = (at >> 13) as u8 & 3;
     }
     fs::write(&file, data).unwrap();
-    let options = Options { data: vec![file], ..Options::default() };
+    // What is generated beside them need not be much.
+    let set = vec![("units".to_owned(), 4096.into())];
+    let options = Options { data: vec![file], set, ..Options::default() };
     let outcome = find("ses-dedup/fig-1").unwrap()[0].run(&options).unwrap();
     let real = outcome.rows().filter(|row| row.point.note == "data of the user");
     let shares: Vec<f64> = real.filter_map(|row| row.point.measured).collect();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use onefold_lab::report::Costed;
-use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, find, report};
+use onefold_lab::{EXPERIMENTS, Experiment, LabError, Options, Outcome, Shared, find, report};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -46,16 +46,21 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     };
-    let options = Options {
+    let mut options = Options {
         full: args.full,
         threads: args.threads,
         set: args.set.iter().map(|text| assignment(text)).collect::<Result<_>>()?,
         data: args.data.clone(),
         progress: &told,
+        ..Options::default()
     };
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut pairs = Vec::new();
     for experiment in chosen {
+        if args.compare.is_some() {
+            // Each one's cost is that of all its runs, as if it had been the only one.
+            options.shared = Shared::default();
+        }
         let Costed { outcome, cpu_s } = costed(experiment, &options)?;
         if let Some(folder) = &args.plots {
             plot(&outcome, folder, printer)?;
