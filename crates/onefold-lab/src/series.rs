@@ -397,3 +397,115 @@ impl Data {
         Ok((judged.map_or(Kind::Given, |judged| judged.kind), printed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Experiment;
+    use crate::settings::Options;
+
+    const SPEC: &str = "about = 'x'\n[[parameter]]\nname = 'seed'\nvalue = 3\nsource = 'free'\n\
+                        [[judged]]\nnumbers = ['x-1']\nkind = 'predicted'\nfixed = 2026-11-28\n\
+                        why = 'fixed before'\nafter = 'the scale'\nheadline = true\n";
+    const PUBLISHED: &str = "\
+        [[row]]\nid = 'x-1'\nwhere = 'Fig 1'\nrow = 'a'\ncolumn = 'b'\nvalue = 2\nunit = '%'\n\
+        kind = 'result'\nconfig = 'at night'\n\
+        [[row]]\nid = 'x-2'\nwhere = 'Table 1'\nrow = 'c'\ncolumn = 'value'\nvalue = 7\n\
+        unit = 'us'\nkind = 'param'\n[[shape]]\nid = 'falls'\nsays = 'It falls.'\n";
+
+    /// What an experiment with this spec finds, and what is left of the published numbers.
+    fn found(
+        spec: &'static str,
+        run: impl FnOnce(&mut Data) -> Result<()>,
+    ) -> Result<(Data, Vec<(Kind, Printed)>)> {
+        let (id, title, published) = ("p/t", "", PUBLISHED);
+        let experiment = Experiment { id, title, spec, published, run: |_, _| Ok(()) };
+        let options = Options::default();
+        let mut data = Data::new(&Settings::new(&experiment, &options)?);
+        run(&mut data)?;
+        let rest = data.rest()?;
+        Ok((data, rest))
+    }
+
+    /// All that is wanted, and a line that is half measured.
+    fn whole(data: &mut Data) -> Result<()> {
+        let line = Line::new("time", "us").over("reads", "%").of("x").under("load");
+        data.put(&line, 5_u64, 1.5).range(1.0, 2.0, Spread::Extremes).note("short");
+        data.put(&line, 7_u64, None);
+        data.put(&line, 8_u64, f64::NAN).range(1.0, f64::INFINITY, Spread::Confidence95);
+        data.put(&line, "all", 4.0);
+        data.put(&line, 9_u64, 0.5).range(f64::NAN, 1.0, Spread::Confidence95);
+        data.beside(("a", "b"), &Line::new("share", "%"), (), 1.5)?;
+        data.shows("falls", true, "from 2 to 1")
+    }
+
+    #[test]
+    fn a_number_stands_beside_the_printed_one_with_its_kind_and_how_far_they_are_apart() {
+        let (data, rest) = found(SPEC, whole).unwrap();
+        let [line, single] = data.series.as_slice() else { panic!("{data:?}") };
+        assert_eq!((line.seeds.as_slice(), line.points.len()), (&[3][..], 5));
+        assert_eq!(line.line.label(), "x; load");
+        let curve = data.curve(&line.line);
+        assert_eq!(curve, [(5.0, 1.5), (9.0, 0.5)], "numbers at numbers");
+        let first = &line.points[0];
+        let range = Range { low: 1.0, high: 2.0, spread: Spread::Extremes };
+        assert_eq!((first.range, first.note.as_str()), (Some(range), "short"));
+        assert_eq!((first.kind, first.deviation), (Kind::Measured, None));
+        assert!(line.points[2].measured.is_none() && line.points[2].range.is_none());
+        assert!(line.points[4].range.is_none(), "no range has an end that is no number");
+        let point = &single.points[0];
+        let printed = point.published.as_ref().unwrap();
+        assert_eq!((point.kind, point.deviation), (Kind::Predicted, Some(-0.5)));
+        let words = [&printed.name, &printed.fixed, &printed.why, &printed.after, &printed.config];
+        assert_eq!(words, ["a, b", "2026-11-28", "fixed before", "the scale", "at night"]);
+        assert!(printed.headline && point.without_printed().published.is_none());
+        let claim = Claim {
+            id: "falls".into(),
+            says: "It falls.".into(),
+            holds: true,
+            figure: "from 2 to 1".into(),
+        };
+        assert_eq!(data.claims, [claim]);
+        // What nothing stands beside is an input.
+        let [(Kind::Given, input)] = rest.as_slice() else { panic!("{rest:?}") };
+        assert_eq!((input.name.as_str(), input.fixed.as_str(), input.headline), ("c", "", false));
+    }
+
+    #[test]
+    fn a_number_or_a_statement_that_is_left_out_or_there_twice_is_refused() {
+        let share = Line::new("share", "%");
+        let refused = |spec, run: &dyn Fn(&mut Data) -> Result<()>| {
+            found(spec, |data| run(data)).unwrap_err().to_string()
+        };
+        let missing = refused(SPEC, &|data| data.shows("falls", true, ""));
+        assert_eq!(missing, "p/t: `x-1` is predicted and not measured");
+        let twice = |data: &mut Data| {
+            whole(data)?;
+            data.beside(("a", "b"), &share, (), 1.5).map(|_| ())
+        };
+        assert_eq!(refused(SPEC, &twice), "p/t: `x-1` stands beside 2 numbers");
+        let unsaid = |data: &mut Data| data.beside(("a", "b"), &share, (), 1.5).map(|_| ());
+        assert_eq!(refused(SPEC, &unsaid), "p/t: shape `falls` is not decided once");
+        let again = |data: &mut Data| whole(data).and_then(|()| data.shows("falls", false, ""));
+        assert_eq!(refused(SPEC, &again), "p/t: shape `falls` is not decided once");
+        let nowhere = "about = 'x'\n";
+        let error = refused(nowhere, &whole);
+        assert_eq!(error, "experiments/p/t/spec.toml: `x-1` is judged nowhere");
+        // A judgement that names no number is about none.
+        let about = |which: &str| {
+            let one = "[[judged]]\nkind = 'derived'\nfixed = 2026-11-28\nwhy = 'y'\n";
+            &*Box::leak(format!("{SPEC}{one}{which}").into_boxed_str())
+        };
+        assert!(found(about(""), whole).is_ok());
+        assert!(found(about("columns = ['value']\nnumbers = ['x-1']\n"), whole).is_ok());
+        for which in ["columns = ['b']\n", "numbers = ['x-1']\ncolumns = ['a', 'b']\n"] {
+            let error = refused(about(which), &whole);
+            assert_eq!(error, "experiments/p/t/spec.toml: `x-1` is judged more than once");
+        }
+        // What the paper does not say enough about may be left out; it must not be measured twice.
+        let silent = &*Box::leak(SPEC.replace("predicted", "not-reproducible").into_boxed_str());
+        let (_, rest) = found(silent, |data| data.shows("falls", false, "")).unwrap();
+        let kinds: Vec<Kind> = rest.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, [Kind::NotReproducible, Kind::Given]);
+    }
+}
