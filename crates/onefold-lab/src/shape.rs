@@ -91,4 +91,22 @@ mod tests {
         assert_eq!((answers(true).0, answers(false)), (true, (false, "a 1; b 2".into())));
         assert!(!all([]).0);
     }
+
+    #[test]
+    fn figures_name_the_step_back_and_the_place_that_decide() {
+        let curve = [(1.0, 5.0), (2.0, 7.0), (3.0, 6.5), (4.0, 3.0), (5.0, 2.0)];
+        let (falls, figure) = goes(Way::Falls, &curve, 1.9);
+        assert_eq!((falls, figure.as_str()), (false, "from 5 to 2, but 5 to 7 from 1 to 2"));
+        assert_eq!(goes(Way::Falls, &curve, 2.0), (true, "from 5 to 2".to_owned()));
+        let (rises, figure) = goes(Way::Rises, &curve, 3.0);
+        assert_eq!((rises, figure.as_str()), (false, "from 5 to 2, but 6.5 to 3 from 3 to 4"));
+        let lower = [(1.0, 4.0), (2.0, 4.0), (3.0, 5.0), (4.0, 2.0), (5.0, 1.0)];
+        assert_eq!(above(&curve, &lower, 0.2), (true, "least at 1: 5 against 4".to_owned()));
+        assert!(!above(&curve, &lower, 0.25).0, "more than the margin, not as much");
+        assert_eq!(above(&[], &lower, 0.0), (false, "no curve".to_owned()));
+        // A line explains 81 of the 90 by which these differ from their mean, in squares.
+        let near = [(0.0, 0.0), (1.0, 3.0), (2.0, 3.0), (3.0, 6.0)];
+        assert!((straight(&near) - 0.9).abs() < 1e-9, "{}", straight(&near));
+        assert!((span(&[(0.0, 4.0), (1.0, 2.0), (2.0, 8.0)]) - 4.0).abs() < 1e-9);
+    }
 }

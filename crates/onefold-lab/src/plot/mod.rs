@@ -258,4 +258,65 @@ mod tests {
         let names: Vec<&str> = kept.iter().map(|drawn| drawn.name.as_str()).collect();
         assert_eq!(names, ["a, c", "b"]);
     }
+
+    fn series(of: &str, setting: &str, values: &[(f64, f64)]) -> Series {
+        let line = crate::series::Line::new("life", "years").over("share", "%");
+        let point = |&(at, value): &(f64, f64)| crate::series::Point {
+            at: at.into(),
+            measured: Some(value),
+            range: None,
+            published: None,
+            deviation: None,
+            kind: crate::judged::Kind::Measured,
+            note: String::new(),
+        };
+        let points = values.iter().map(point).collect();
+        Series { line: line.of(of).under(setting), seeds: vec![], points }
+    }
+
+    #[test]
+    fn a_chart_shows_what_its_drawing_names_and_says_under_what_and_beside_whom() {
+        let mut ours = series("ours", "SLC", &[(0.0, 4.0), (10.0, 9.0), (20.0, 1.0)]);
+        ours.points[1].range(6.0, 12.0, crate::series::Spread::Extremes);
+        let mut other = series("other", "SLC", &[(0.0, 8.0)]);
+        other.line.quantity.name = "time".to_owned();
+        let all = [
+            series("none", "SLC", &[(0.0, 2.0), (10.0, 3.0)]),
+            ours,
+            series("ours", "TLC", &[(0.0, 5.0), (10.0, 6.0)]),
+            series("none", "TLC", &[(0.0, 5.0), (10.0, 2.0)]),
+            other,
+        ];
+        let drawing = |text: &str| -> Drawing {
+            toml::from_str(&format!("title = 'Life'\nquantity = 'life'\n{text}")).unwrap()
+        };
+        let dots = |chart: &Chart| -> Vec<(String, Vec<(f64, f64)>)> {
+            let of = |drawn: &Drawn| drawn.dots.iter().map(|dot| (dot.x, dot.y)).collect();
+            chart.drawn.iter().map(|drawn| (drawn.name.clone(), of(drawn))).collect()
+        };
+        let slc = drawing("settings = ['SLC']\nhide = ['none']\n").draw(&all);
+        assert_eq!(slc.title, "Life (SLC)");
+        assert_eq!((slc.x_label.as_str(), slc.y_label.as_str()), ("share (%)", "life (years)"));
+        let values = vec![(0.0, 4.0), (10.0, 9.0), (20.0, 1.0)];
+        assert_eq!(dots(&slc), [("ours".to_owned(), values)]);
+        assert_eq!(slc.drawn[0].dots[1].range, Some((6.0, 12.0)));
+        // Beside whom is not drawn, and a place that it has not is left out.
+        let beside = drawing("hide = ['none']\nrelative_to = 'none'\n").draw(&all);
+        assert_eq!(
+            (beside.title.as_str(), beside.y_label.as_str()),
+            ("Life", "life (that of none = 1)")
+        );
+        let expected = [
+            ("ours; SLC".to_owned(), vec![(0.0, 2.0), (10.0, 3.0)]),
+            ("ours; TLC".to_owned(), vec![(0.0, 1.0), (10.0, 3.0)]),
+        ];
+        assert_eq!(dots(&beside), expected);
+        assert_eq!(beside.drawn[0].dots[1].range, Some((2.0, 4.0)));
+        assert_eq!(beside.drawn.iter().map(|one| one.setting).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(beside.numbers(), 4);
+        // Bars have a group for each place.
+        let bars = drawing("style = 'bars'\nsettings = ['TLC']\n").draw(&all);
+        assert_eq!(bars.groups, ["0", "10"]);
+        assert_eq!(dots(&bars)[1].1, [(0.0, 5.0), (1.0, 2.0)]);
+    }
 }

@@ -274,3 +274,116 @@ fn inputs(outcomes: &[&Outcome], text: &mut String) {
 pub fn slug(id: &str) -> String {
     id.replace('/', "-")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Experiment;
+    use crate::series::{Data, Line, Spread};
+
+    const SPEC: &str = "about = 'What is tried.'\n\
+        [[parameter]]\nname = 'pages'\nquick = 4\nfull = 8\nunit = 'pages'\nsource = 'free'\n\
+        [[judged]]\nnumbers = ['x-1']\nkind = 'predicted'\nfixed = 2026-11-28\nwhy = 'y'\n\
+        [[judged]]\nnumbers = ['x-2']\nkind = 'derived'\nfixed = 2026-11-28\nwhy = 'z'\n\
+        [[search]]\nabout = 'Tried in vain.'\nmade = 2026-11-28\ncommand = 'x {1}'\n\
+        columns = ['a', 'b']\nlines = [['1', '2'], ['3', '4']]\n";
+    const PUBLISHED: &str = "\
+        [[row]]\nid = 'x-1'\nwhere = 'Fig 1'\nrow = 'gain'\ncolumn = 'max'\nvalue = 20\nunit = '%'\n\
+        kind = 'result'\n\
+        [[row]]\nid = 'x-2'\nwhere = 'Fig 1'\nrow = 'loss'\ncolumn = 'value'\nvalue = -0.5\n\
+        unit = '%'\nkind = 'result'\n\
+        [[shape]]\nid = 'falls'\nsays = 'It falls.'\n[[shape]]\nid = 'rises'\nsays = 'It rises.'\n";
+
+    /// Of a paper of the page, so that it has a chapter.
+    static PAIR: Experiment = Experiment {
+        id: "codes/pair",
+        title: "A pair",
+        spec: SPEC,
+        published: PUBLISHED,
+        run: find_a_pair,
+    };
+
+    fn find_a_pair(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
+        let full = settings.options.full;
+        let by = |quick: f64, other: f64| if full { other } else { quick };
+        let gain = Line::new("gain", "%").of("ours");
+        data.beside(("gain", "max"), &gain, (), by(16.5, 20.5))?.note("a note");
+        data.beside(("loss", "value"), &Line::new("loss", "%").of("ours"), (), by(-0.5, -0.6))?;
+        let line = Line::new("time", "us").over("reads", "%").of("ours").under("load");
+        data.put(&line, 10_u64, by(400.0, 100.0)).range(300.0, 500.0, Spread::Confidence95);
+        // Only one of the two has it.
+        data.put(&line, if full { 80_u64 } else { 20 }, 7.25);
+        data.put(&line, 90_u64, None);
+        data.shows("falls", !full, "from 2 to 1")?;
+        data.shows("rises", full, "not at all")
+    }
+
+    #[test]
+    fn a_list_has_each_number_beside_the_printed_one_in_columns() {
+        let outcome = PAIR.run(&Options::default()).unwrap();
+        let expected = "\
+codes/pair: A pair
+  of          what          published  measured  deviation  unit  kind       note
+  ours        gain                 20      16.5       -3.5  %     predicted  a note
+  ours        loss               -0.5      -0.5          0  %     derived
+  ours; load  time at 10 %                  400             us    measured
+  ours; load  time at 20 %                 7.25             us    measured
+  ours; load  time at 90 %                                  us    measured
+  It falls. holds: from 2 to 1
+  It rises. fails: not at all
+";
+        assert_eq!(text(&outcome), expected);
+    }
+
+    #[test]
+    fn full_sizes_stand_beside_quick_ones_with_what_is_furthest_apart() {
+        let run = |full| PAIR.run(&Options { full, ..Options::default() }).unwrap();
+        let cost = |full, cpu_s| Costed { outcome: run(full), cpu_s };
+        let page = full_page(&[(cost(false, 1.26), cost(true, 80.6))]);
+        let table = page.split_once("|---|---:|---:|---:|---|\n").unwrap().1;
+        // 400 and 100 us differ by 3 of 4; what only one of them has is not compared.
+        let expected = "\
+| codes/pair | 1.3 | 81 | 3 | ours; load, time at 10 %: 400, 100 us |
+
+## Codes
+
+| experiment | number | published | quick | full | unit | kind | full |
+|---|---|---:|---:|---:|---|---|---|
+| codes/pair | ours, gain | 20 | 16.5 | 20.5 | % | predicted | met |
+| codes/pair | ours, loss | -0.5 | -0.5 | -0.6 | % | derived | near |
+";
+        assert_eq!(table, expected);
+    }
+
+    #[test]
+    fn searches_have_a_table_and_parameters_both_sizes() {
+        let spec = Spec::parse("codes/pair", SPEC).unwrap();
+        let mut out = String::new();
+        searched(&spec.searches[0], &mut out);
+        parameters(&spec, &mut out);
+        let expected = "
+<details><summary>A search that was made</summary>
+
+Tried in vain. Made 2026-11-28, each line by `x {1}`.
+
+| a | b |
+|---|---|
+| 1 | 2 |
+| 3 | 4 |
+
+</details>
+
+<details><summary>Parameters</summary>
+
+| parameter | value | unit | source | note |
+|---|---|---|---|---|
+| pages | 4 (full: 8) | pages | free |  |
+
+</details>
+";
+        assert_eq!(out, expected);
+        out.clear();
+        parameters(&Spec::parse("codes/pair", "about = 'x'").unwrap(), &mut out);
+        assert_eq!(out, "");
+    }
+}
