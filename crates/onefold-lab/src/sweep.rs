@@ -62,4 +62,27 @@ mod tests {
         }
         assert!(sweep(&[], 4, |(): &()| (), &|_, _| {}).is_empty());
     }
+
+    /// One of two points waits for the other, so that two threads are needed; the limit is for when
+    /// there are none.
+    #[test]
+    fn as_many_points_run_at_a_time_as_was_asked_for() {
+        let limit = std::time::Duration::from_secs(60);
+        let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        for threads in if several { vec![2, 0] } else { vec![2] } {
+            let (tell, told) = std::sync::mpsc::channel();
+            let told = Mutex::new(told);
+            let run = |&first: &bool| {
+                if first {
+                    told.lock().unwrap().recv_timeout(limit).is_ok()
+                } else {
+                    tell.send(()).is_ok()
+                }
+            };
+            assert_eq!(sweep(&[true, false], threads, run, &|_, _| {}), [true, true], "{threads}");
+        }
+        let here = std::thread::current().id();
+        let run = |(): &()| std::thread::current().id();
+        assert_eq!(sweep(&[(), ()], 1, run, &|_, _| {}), [here, here]);
+    }
 }

@@ -257,6 +257,40 @@ mod tests {
         let kept = joined(vec![one("a", &low), one("b", &high), one("c", &low)]);
         let names: Vec<&str> = kept.iter().map(|drawn| drawn.name.as_str()).collect();
         assert_eq!(names, ["a, c", "b"]);
+        // Elsewhere, or with something printed beside one of them, they are two.
+        let aside = [(0.0, 1.0), (2.0, 2.0)];
+        assert_eq!(joined(vec![one("a", &low), one("b", &high), one("c", &aside)]).len(), 3);
+        for printed in [0, 2] {
+            let mut all = vec![one("a", &low), one("b", &high), one("c", &low)];
+            all[printed].printed.push((0.0, 1.0));
+            assert_eq!(joined(all).len(), 3);
+        }
+        let point = |name| one(name, &[(0.0, 1.0)]);
+        assert_eq!(joined(vec![point("a"), point("b")]).len(), 2, "points are no lines");
+    }
+
+    #[test]
+    fn bars_stand_beside_what_is_printed_and_ranges_end_where_they_are_said_to() {
+        let mut one = chart(Style::Bars, &[(0.0, 4.0)], &[(0.0, 5.0)]);
+        one.groups.truncate(1);
+        let svg = one.svg();
+        // From 0 at the bottom, 356, to 5 at the top, 52; three quarters of the width are bars.
+        for part in [
+            "<rect x=\"132.5\" y=\"112.8\" width=\"186.5\" height=\"243.2\" fill=",
+            "<rect x=\"320.0\" y=\"52.0\" width=\"186.5\" height=\"304.0\" class=\"hollow\"",
+            "d=\"M223.2 173.6H229.2M226.2 173.6V52.0M223.2 52.0H229.2\"",
+        ] {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
+        // The axis reaches what is printed.
+        assert!(chart(Style::Lines, &[(1.0, 4.0)], &[(1.0, 50.0)]).svg().contains(">50</text>"));
+        // A word that is wider than its place is slanted, and one that is not stands level.
+        let named = |letters: usize| {
+            let mut chart = chart(Style::Lines, &[(0.0, 1.0), (3.0, 2.0)], &[]);
+            chart.groups = (0..4).map(|group| format!("{group}").repeat(letters)).collect();
+            chart.svg()
+        };
+        assert!(named(17).contains("rotate(-24)") && !named(16).contains("rotate(-24)"));
     }
 
     fn series(of: &str, setting: &str, values: &[(f64, f64)]) -> Series {

@@ -167,6 +167,10 @@ mod tests {
             (-30.0, 70.0, "% (at least)", Verdict::OTHER),
             (66.0, 70.0, "% (more than)", Verdict::MET),
             (0.0, 0.0, "%", Verdict::MET),
+            (20.0, 21.0, "%", Verdict::MET),
+            (4.0, 3.0, "%", Verdict::NEAR),
+            (-4.0, -5.25, "%", Verdict::OTHER),
+            (66.0, 66.0, "% (at least)", Verdict::MET),
         ] {
             let printed = Printed {
                 id: String::new(),
