@@ -282,6 +282,8 @@ mod tests {
         ] {
             assert!(svg.contains(part), "{part} in {svg}");
         }
+        one.drawn[0].printed.clear();
+        assert!(one.svg().contains("x=\"132.5\" y=\"112.8\" width=\"374.0\""), "{}", one.svg());
         // The axis reaches what is printed.
         assert!(chart(Style::Lines, &[(1.0, 4.0)], &[(1.0, 50.0)]).svg().contains(">50</text>"));
         // A word that is wider than its place is slanted, and one that is not stands level.
@@ -290,7 +292,9 @@ mod tests {
             chart.groups = (0..4).map(|group| format!("{group}").repeat(letters)).collect();
             chart.svg()
         };
-        assert!(named(17).contains("rotate(-24)") && !named(16).contains("rotate(-24)"));
+        assert!(named(17).contains("translate(88.0 370.0) rotate(-24)"), "{}", named(17));
+        let level = named(16);
+        assert!(!level.contains("rotate(-24)") && level.contains(&"0".repeat(16)), "{level}");
     }
 
     fn series(of: &str, setting: &str, values: &[(f64, f64)]) -> Series {

@@ -176,4 +176,24 @@ mod tests {
         write(&[series("x", &[("a".into(), 1.0, ""), ("b".into(), 2.0, "")])], &mut text);
         assert!(text.ends_with("\n| | x |\n|---|---:|\n| a | 1 |\n| b | 2 |\n"), "{text}");
     }
+
+    #[test]
+    fn more_columns_than_fit_go_down() {
+        let heads = |series: &[Series]| {
+            let mut text = String::new();
+            write(series, &mut text);
+            text.lines().nth(3).unwrap().to_owned()
+        };
+        let named = |count: usize| -> Vec<Series> {
+            (0..count).map(|at| series(&format!("s{at}"), &[("a".into(), 1.0, "")])).collect()
+        };
+        assert!(heads(&named(12)).ends_with(" s10 | s11 |"));
+        assert_eq!(heads(&named(13)), "| | a |");
+        let numbers = |count: u64| {
+            let points: Vec<(At, f64, &str)> = (0..count).map(|at| (at.into(), 1.0, "")).collect();
+            [series("x", &points)]
+        };
+        assert!(heads(&numbers(12)).ends_with(" 10 | 11 |"));
+        assert_eq!(heads(&numbers(13)), "| | x |");
+    }
 }

@@ -288,8 +288,8 @@ mod tests {
         [[search]]\nabout = 'Tried in vain.'\nmade = 2026-11-28\ncommand = 'x {1}'\n\
         columns = ['a', 'b']\nlines = [['1', '2'], ['3', '4']]\n";
     const PUBLISHED: &str = "\
-        [[row]]\nid = 'x-1'\nwhere = 'Fig 1'\nrow = 'gain'\ncolumn = 'max'\nvalue = 20\nunit = '%'\n\
-        kind = 'result'\n\
+        [[row]]\nid = 'x-1'\nwhere = 'Fig 1'\nrow = 'gain'\ncolumn = 'max'\nvalue = 20\n\
+        unit = '%'\nkind = 'result'\n\
         [[row]]\nid = 'x-2'\nwhere = 'Fig 1'\nrow = 'loss'\ncolumn = 'value'\nvalue = -0.5\n\
         unit = '%'\nkind = 'result'\n\
         [[shape]]\nid = 'falls'\nsays = 'It falls.'\n[[shape]]\nid = 'rises'\nsays = 'It rises.'\n";

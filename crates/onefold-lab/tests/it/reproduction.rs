@@ -79,8 +79,8 @@ const QUICKEST: [&str; 7] = [
     "beyond/collisions",
 ];
 
-/// What a page says about each of these: its lines of the overview, and its section.
-fn said_of(page: &str) -> Vec<(&'static str, Vec<&str>, &str)> {
+/// What a page says about each of these: its lines of the overview, its chapter and its section.
+fn said_of(page: &str) -> Vec<(&str, Vec<&str>, &str)> {
     let (overview, papers) = page.split_once("\n## SES-Dedup\n").unwrap();
     let of = |id: &'static str| {
         let row = format!("| [{id}](#");
@@ -89,7 +89,9 @@ fn said_of(page: &str) -> Vec<(&'static str, Vec<&str>, &str)> {
         let section = section.unwrap_or_else(|| panic!("no section {id}"));
         let end = ["\n<details><summary>Inputs", "\n## "].map(|next| section.find(next));
         let end = end.into_iter().flatten().min().unwrap_or(section.len());
-        (id, rows, &section[..end])
+        let before = &page[..page.find(&format!("\n`{id}`\n")).unwrap()];
+        let chapter = before.rsplit("\n## ").next().and_then(|chapter| chapter.lines().next());
+        (chapter.unwrap(), rows, &section[..end])
     };
     QUICKEST.map(of).into()
 }
