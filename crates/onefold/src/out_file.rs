@@ -130,7 +130,7 @@ impl OutFile {
     /// Make it durable, and give it its name.
     pub fn finish(self) -> Result<()> {
         let Self { path, kind } = self;
-        let Kind::Whole { mut file, goes_to, replaces, listed } = kind else { return Ok(()) };
+        let Kind::Whole { file, goes_to, replaces, listed } = kind else { return Ok(()) };
         let broke = |error: std::io::Error| Failure::broke("write", &path, error);
         file.as_file().sync_all().map_err(broke)?;
         {
@@ -146,8 +146,6 @@ impl OutFile {
             })?;
             unfinished.retain(|other| other.number != listed.0);
         }
-        // There is no file under the temporary name any more.
-        file.disable_cleanup(true);
         let folder = folder(&goes_to);
         File::open(folder)
             .and_then(|folder| folder.sync_all())

@@ -22,6 +22,8 @@ pub struct Printer {
     out: Stdout,
     err: Stderr,
     quiet: bool,
+    /// Whether somebody sees stderr now.
+    watched: bool,
     colour_out: bool,
     colour_err: bool,
 }
@@ -59,12 +61,14 @@ pub fn colour(is_terminal: bool) -> bool {
 impl Printer {
     /// For this process's streams; `quiet` drops notes and progress.
     pub fn new(quiet: bool) -> Self {
+        let watched = std::io::stderr().is_terminal();
         Self {
             out: std::io::stdout(),
             err: std::io::stderr(),
             quiet,
+            watched,
             colour_out: colour(std::io::stdout().is_terminal()),
-            colour_err: colour(std::io::stderr().is_terminal()),
+            colour_err: colour(watched),
         }
     }
 
@@ -142,8 +146,8 @@ impl Printer {
     }
 
     /// Whether progress may be drawn.
-    pub fn draws_progress(&self) -> bool {
-        !self.quiet && std::io::stderr().is_terminal()
+    pub const fn draws_progress(&self) -> bool {
+        self.watched && !self.quiet
     }
 
     fn err(&self, head: &str, text: &str) {
@@ -201,6 +205,13 @@ mod tests {
         assert!(shown.starts_with("unknown key `") && shown.ends_with("did you mean x?"));
         assert!(shown.chars().count() < 2100);
         assert!(matches!(shortened("short"), Cow::Borrowed("short")));
+    }
+
+    #[test]
+    fn progress_is_drawn_where_somebody_watches_and_wants_notes() {
+        let drawn = |quiet, watched| Printer { watched, ..Printer::new(quiet) }.draws_progress();
+        assert!(drawn(false, true));
+        assert!(!drawn(true, true) && !drawn(false, false) && !drawn(true, false));
     }
 
     #[test]

@@ -64,7 +64,8 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
             .hint(format!("to give it back: onefold archive prune {}", args.store.display())),
         error => failure(&args.store, error),
     })?;
-    warn(&notes, &report, printer);
+    warnings(&notes, &report).iter().for_each(|warning| printer.warning(warning));
+    asides(&notes, &report).iter().for_each(|aside| printer.note(aside));
     if args.json {
         printer.json(&AddJson::new(&info, &notes, &report))?;
     } else {
@@ -127,29 +128,36 @@ fn add(
     Ok((info, notes, report))
 }
 
-fn warn(notes: &AddNotes, report: &ScanReport, printer: &Printer) {
-    for problem in report.problems.iter().take(PROBLEMS_SHOWN) {
-        printer.warning(&format!("'{}': {}", problem.path, problem.problem));
-    }
+/// What is to be looked at.
+fn warnings(notes: &AddNotes, report: &ScanReport) -> Vec<String> {
+    let shown = report.problems.iter().take(PROBLEMS_SHOWN);
+    let mut warnings: Vec<String> =
+        shown.map(|problem| format!("'{}': {}", problem.path, problem.problem)).collect();
     if report.problems.len() > PROBLEMS_SHOWN {
-        printer.warning(&format!("and {} more", report.problems.len() - PROBLEMS_SHOWN));
+        warnings.push(format!("and {} more", report.problems.len() - PROBLEMS_SHOWN));
     }
     for container in &notes.unreadable_containers {
-        printer.warning(&format!("{container}; what it holds was not shared"));
+        warnings.push(format!("{container}; what it holds was not shared"));
     }
     if notes.unindexed_containers > 0 || notes.evicted_chunks > 0 {
-        printer.warning(
-            "the index memory is too small for this archive, so some duplicates were stored again",
-        );
+        let why = "the index memory is too small for this archive";
+        warnings.push(format!("{why}, so some duplicates were stored again"));
     }
+    warnings
+}
+
+/// What is worth knowing.
+fn asides(notes: &AddNotes, report: &ScanReport) -> Vec<String> {
+    let mut asides = Vec::new();
     if notes.resumed_containers > 0 {
         let count = plural(notes.resumed_containers, "container", "containers");
-        printer.note(&format!("made use of {count} of an interrupted addition"));
+        asides.push(format!("made use of {count} of an interrupted addition"));
     }
     if report.sockets > 0 {
         let count = plural(report.sockets, "socket", "sockets");
-        printer.note(&format!("left out {count}"));
+        asides.push(format!("left out {count}"));
     }
+    asides
 }
 
 fn text(info: &VersionInfo, report: &ScanReport) -> String {
@@ -236,5 +244,40 @@ impl AddJson {
             evicted_chunks: notes.evicted_chunks,
             problems: report.problems.iter().map(ProblemJson::from).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_addition_met_is_told_and_nothing_else() {
+        let problems = |count: usize| {
+            let problem = |n| scan::Problem { path: format!("p{n}"), problem: "odd".to_owned() };
+            ScanReport { problems: (0..count).map(problem).collect(), ..ScanReport::default() }
+        };
+        let (notes, none) = (AddNotes::default(), ScanReport::default());
+        assert!(warnings(&notes, &none).is_empty() && asides(&notes, &none).is_empty());
+        assert_eq!(warnings(&notes, &problems(1)), ["'p0': odd"]);
+        assert_eq!(warnings(&notes, &problems(20)).len(), 20);
+        let told = warnings(&notes, &problems(23));
+        assert_eq!((told.len(), &*told[20]), (21, "and 3 more"));
+        let short = "the index memory is too small for this archive, so some duplicates were \
+                     stored again";
+        let unindexed = AddNotes { unindexed_containers: 1, ..AddNotes::default() };
+        let evicted = AddNotes { evicted_chunks: 1, ..AddNotes::default() };
+        let unreadable =
+            AddNotes { unreadable_containers: vec!["container 7: bad".into()], ..evicted.clone() };
+        assert_eq!(
+            (warnings(&unindexed, &none), warnings(&evicted, &none)),
+            (vec![short.to_owned()], vec![short.to_owned()])
+        );
+        let lost = "container 7: bad; what it holds was not shared";
+        assert_eq!(warnings(&unreadable, &none), [lost, short]);
+        let resumed = AddNotes { resumed_containers: 2, ..AddNotes::default() };
+        let sockets = ScanReport { sockets: 1, ..ScanReport::default() };
+        let known = ["made use of 2 containers of an interrupted addition", "left out 1 socket"];
+        assert_eq!(asides(&resumed, &sockets), known);
     }
 }

@@ -1,7 +1,7 @@
 //! `onefold doctor`: what this machine has for clients, mounts and tests, and what to install.
 //! Room: onefold.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::process::{Resource, getrlimit};
@@ -98,15 +98,18 @@ fn findings() -> Vec<Finding> {
     findings
 }
 
-/// Whether there is a file of this name that can be run.
+/// Whether there is a program of this name.
 fn is_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_PATHS.map(Into::into));
-    let runs = |folder: std::path::PathBuf| {
+    is_program_in(std::env::split_paths(&path).chain(SYSTEM_PATHS.map(Into::into)), name)
+}
+
+/// Whether one of these folders has a file of this name that can be run.
+fn is_program_in(mut folders: impl Iterator<Item = PathBuf>, name: &str) -> bool {
+    folders.any(|folder| {
         let at = folder.join(name);
         at.is_file() && rustix::fs::access(&at, rustix::fs::Access::EXEC_OK).is_ok()
-    };
-    folders.into_iter().any(runs)
+    })
 }
 
 fn text(findings: &[Finding], printer: &Printer) -> String {
@@ -121,4 +124,27 @@ fn text(findings: &[Finding], printer: &Printer) -> String {
     let head = lines.next().map(|head| printer.heading(&head)).unwrap_or_default();
     let lines: Vec<String> = std::iter::once(head).chain(lines).collect();
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_a_file_that_can_be_run_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(place("there/folder")).unwrap();
+        for (name, mode) in [("program", 0o755), ("text", 0o644)] {
+            let path = place("there").join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let folders = [place("missing"), place("there")];
+        let is_there = |name| is_program_in(folders.clone().into_iter(), name);
+        let found = ["program", "text", "folder", "nothing"].map(is_there);
+        assert_eq!(found, [true, false, false, false]);
+    }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onefold_block::{BlockDevice, ByteSize, Generation};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
@@ -487,7 +487,7 @@ fn wait(
             Event::Tick => {
                 reload.cache.tick();
                 tell_once(pool.maintain(), &mut told);
-                exports.end_abandoned_recordings();
+                exports.end_abandoned_recordings(Instant::now());
                 if let Some(schedule) = &mut schedule {
                     schedule.tick(pool, &|volume| exports.clients_of(volume) > 0);
                 }

@@ -55,22 +55,9 @@ impl Worker {
         let (pool, of_thread) = (pool.clone(), Arc::clone(&knobs));
         let run = move || {
             let mut pause = LOOK;
-            let (mut seen, mut idle_since) = (pool.activity(), Instant::now());
+            let mut clients = Clients { seen: pool.activity(), idle_since: Instant::now() };
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
-                let args = of_thread.get();
-                if args.background == Background::Off {
-                    pause = REST;
-                    continue;
-                }
-                let now = pool.activity();
-                if !is_idle(&seen, &now) {
-                    idle_since = Instant::now();
-                    (seen, pause) = (now, LOOK);
-                    if args.background == Background::Idle {
-                        continue;
-                    }
-                }
-                pause = step(&pool, args, idle_since.elapsed());
+                pause = turn(&pool, of_thread.get(), &mut clients);
             }
         };
         let thread = Builder::new().name("background".to_owned()).spawn(run);
@@ -91,6 +78,27 @@ impl Worker {
             tracing::error!("the thread in the background has failed");
         }
     }
+}
+
+/// What clients had asked for at the last look, and since when it was no more than that.
+struct Clients {
+    seen: Activity,
+    idle_since: Instant,
+}
+
+/// A look at the clients, and a step if it is time for one; how long to wait for the next.
+fn turn(pool: &Pool, args: BackgroundArgs, clients: &mut Clients) -> Duration {
+    if args.background == Background::Off {
+        return REST;
+    }
+    let now = pool.activity();
+    if !is_idle(&clients.seen, &now) {
+        *clients = Clients { seen: now, idle_since: Instant::now() };
+        if args.background == Background::Idle {
+            return LOOK;
+        }
+    }
+    step(pool, args, clients.idle_since.elapsed())
 }
 
 /// Whether clients asked for nothing in between.
@@ -123,4 +131,38 @@ fn work(pool: &Pool, target: SpaceTarget, idle: Duration) -> Result<bool, PoolEr
         _ => Thoroughness::Whole,
     };
     Ok(pool.deduplicate(STEP_BYTES, thoroughness)?.done)
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    #[test]
+    fn it_works_when_it_may_and_holds_the_pool_no_longer_than_it_runs() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let space_target = SpaceTarget::new(1.5).unwrap();
+        let args = |background| BackgroundArgs { background, space_target };
+        let mut clients = Clients { seen: pool.activity(), idle_since: Instant::now() };
+        let mut busy = |background| {
+            volume.write_at(0, &[1; 4096], false).unwrap();
+            turn(&pool, args(background), &mut clients)
+        };
+        // There is nothing to win back, which a step that was made says by a long rest.
+        assert_eq!(busy(Background::Off), REST);
+        assert_eq!(busy(Background::Idle), LOOK, "no step while clients are busy");
+        assert_eq!(busy(Background::Always), REST, "a step beside them");
+        assert_eq!(turn(&pool, args(Background::Idle), &mut clients), REST, "they are quiet");
+
+        let worker = Worker::start(&pool, args(Background::Idle)).unwrap();
+        let knobs = worker.knobs();
+        worker.stop();
+        assert_eq!(Arc::strong_count(&knobs), 1, "the thread has ended");
+    }
 }

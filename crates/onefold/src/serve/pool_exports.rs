@@ -99,7 +99,7 @@ impl PoolExports {
     /// Begin to record a volume, for whoever fetches what is recorded.
     pub fn begin_recording(&self, name: &str, unit: u32) -> Result<Arc<LiveRecording>> {
         let volume = self.pool.volume(name).map_err(|error| Failure::bad(error.to_string()))?;
-        self.end_abandoned_recordings();
+        self.end_abandoned_recordings(Instant::now());
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let Rows { recordings, recordings_begun, .. } = &mut *rows;
         if recordings.iter().any(|recording| recording.is_of(&volume)) {
@@ -132,8 +132,7 @@ impl PoolExports {
     }
 
     /// End recordings that nobody asks after.
-    pub fn end_abandoned_recordings(&self) {
-        let now = Instant::now();
+    pub fn end_abandoned_recordings(&self, now: Instant) {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let is_abandoned = |recording: &mut Arc<LiveRecording>| recording.is_abandoned(now);
         let gone: Vec<_> = rows.recordings.extract_if(.., is_abandoned).collect();
@@ -294,6 +293,8 @@ impl Exports for PoolExports {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use onefold_block::SimFolder;
     use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
 
@@ -327,6 +328,32 @@ mod tests {
         let names: Vec<String> =
             exports.list(&Client::Local).into_iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["a"]);
+    }
+
+    #[test]
+    fn a_recording_that_nobody_asks_after_makes_room_for_the_next() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        pool.create_volume("a", ByteSize(1 << 20)).unwrap();
+        let exports = PoolExports::new(pool, None);
+        let device = exports.open("a", &Client::Local).unwrap();
+        let first = exports.begin_recording("a", 512).unwrap();
+        device.write_at(0, &[1; 512], false).unwrap();
+        exports.end_abandoned_recordings(Instant::now());
+        assert!(exports.recording(1).is_some() && exports.begin_recording("a", 512).is_err());
+        exports.end_abandoned_recordings(Instant::now() + Duration::from_mins(1));
+        assert!(exports.recording(1).is_none());
+        assert!(first.fetch().ended.unwrap().contains("nobody"));
+        let next = exports.begin_recording("a", 512).unwrap();
+        device.write_at(0, &[2; 512], false).unwrap();
+        let requests = |recording: &LiveRecording| recording.fetch().requests;
+        assert_eq!((requests(&first), next.number(), requests(&next)), (1, 2, 1));
+        exports.end_recording(&next);
+        device.write_at(0, &[3; 512], false).unwrap();
+        assert!(exports.recording(2).is_none() && requests(&next) == 1);
+        exports.begin_recording("a", 512).unwrap();
     }
 
     #[test]

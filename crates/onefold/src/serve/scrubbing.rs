@@ -127,3 +127,45 @@ impl Pass {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    #[test]
+    fn a_pass_keeps_its_position_now_and_then_and_at_its_end_and_the_next_begins_from_the_start() {
+        let sim = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
+        Pool::create(&sim, &settings, identity).unwrap();
+        let pool = Pool::open(&sim, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(2 << 20)).unwrap();
+        let noise = onefold_block::SplitMix64::new(1).bytes(2 << 20);
+        volume.write_at(0, &noise, true).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut pass = Pass::resume(pool.clone(), folder.path().to_owned()).unwrap();
+        let uuid = pass.state.pool.clone();
+        let kept = || ScrubState::read(folder.path(), &uuid);
+        let pause = pass.step(1 << 20);
+        let read = pass.state.bytes;
+        assert!(read > 0 && pause == Duration::from_secs_f64(read as f64 / 1_048_576.0));
+        assert_eq!(kept(), None, "not after every container");
+        pass.kept = Instant::now().checked_sub(KEEP_EVERY).unwrap();
+        pass.step(0);
+        let position = pass.state.position;
+        assert_eq!((kept().unwrap().position, kept().unwrap().containers), (position, 2));
+        pass.step(0);
+        assert_eq!(kept().unwrap().position, position, "not again at once");
+        // Whoever comes after a server that was killed goes on there.
+        let mut next = Pass::resume(pool, folder.path().to_owned()).unwrap();
+        let steps = (0..100).take_while(|_| next.step(u64::MAX) != REST).count();
+        assert!(steps < 100 && kept().unwrap().ended_s.is_some());
+        assert_eq!(kept().unwrap().containers, 2 + steps as u64);
+        assert_eq!((next.state.position, next.state.containers), (0, 0));
+        next.step(0);
+        assert_eq!(next.state.containers, 1);
+    }
+}

@@ -124,3 +124,34 @@ impl Stream {
         Some(self.sampler.event().to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing to look at.
+    struct Nothing;
+
+    impl Source for Nothing {
+        fn title(&self) -> String {
+            String::new()
+        }
+
+        fn sample(&self) -> Sample {
+            Sample::default()
+        }
+    }
+
+    #[test]
+    fn a_page_that_goes_makes_room_for_another_and_none_is_told_after_the_end() {
+        let sampler = Arc::new(Sampler::new(Arc::new(Nothing)));
+        let mut streams: Vec<Stream> = std::iter::from_fn(|| sampler.stream()).collect();
+        assert_eq!(streams.len(), STREAMS_MAX);
+        streams.pop();
+        let mut stream = sampler.stream().unwrap();
+        assert!(sampler.stream().is_none());
+        assert!(stream.next().unwrap().starts_with("data: {"));
+        sampler.close();
+        assert_eq!(stream.next(), None);
+    }
+}

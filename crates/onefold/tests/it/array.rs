@@ -261,6 +261,15 @@ fn a_trace_is_replayed_with_its_contents_by_options_keys_and_sweeps() {
     for wanted in ["The trace", "of the trace", "drawn: no trace knows them", "flush", "trim"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+    let numbers = [("reads", "1"), ("writes", "200"), ("TRIMs", "1"), ("flushes", "1")];
+    let more = [("hints of idleness", "0"), ("chunks with contents", "200"), ("others", "0")];
+    for (name, number) in numbers.into_iter().chain(more).chain([("given up", "30")]) {
+        let row = |line: &str| {
+            let rest = line.strip_prefix("  ")?.strip_prefix(name)?;
+            Some(rest.starts_with("  ") && rest.split_whitespace().next() == Some(number))
+        };
+        assert!(said.lines().filter_map(row).any(|found| found), "{name} {number}: {said}");
+    }
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     // By a key of a description, and with a picture.
     fs::write(sandbox.path("s.toml"), "[workload]\ntrace = 'a.csv'\nload = 'timestamps'\n")

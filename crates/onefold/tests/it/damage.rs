@@ -181,6 +181,12 @@ for i in range(8):
     assert_eq!(said.code, Some(2), "{}", said.err);
     let said = sandbox.ok(&["volume", "list", "pool", "--rescue"]);
     assert!(said.text().contains("main") && said.err.contains("frame 6"), "{}", said.err);
+    assert!(
+        said.err.contains("rescued from checkpoint 2 and 5 frames of the journal\n"),
+        "{}",
+        said.err
+    );
+    assert!(!said.err.contains("nothing shows that anything flushed"), "{}", said.err);
     for (point, blocks) in [("consistent", vec![6, 7, 8]), ("newest", vec![6])] {
         let rescue = format!("--rescue={point}");
         let args = ["volume", "export", "pool", "main", "out", "--force", "--json", &rescue];
