@@ -189,3 +189,80 @@ impl From<&CacheReport> for CacheJson {
         Self { problem: report.problem.clone().or(of_tier), life, known }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use onefold_block::kept_text::assert_text;
+    use onefold_cache::tier::{TierStatus, TierTotals};
+
+    use super::*;
+
+    fn text(report: &CacheReport) -> String {
+        let lines = cache_table(report).lines(0);
+        lines.iter().flat_map(|line| [line.trim_end(), "\n"]).chain(["\n"]).collect()
+    }
+
+    #[test]
+    fn people_see_what_a_cache_does_and_what_its_device_can_take() {
+        let untold = |problem: Option<&str>, life| CacheReport {
+            status: None,
+            problem: problem.map(str::to_owned),
+            life,
+        };
+        let drive = Drive {
+            device: "/dev/x".to_owned(),
+            model: "Fast 1".to_owned(),
+            used_percent: 25,
+            written: ByteSize(1 << 40),
+        };
+        let (total, left) = (ByteSize(4 << 40), ByteSize(3 << 40));
+        let told = || Some(Ok(Life { total, left, drive: Some(drive.clone()) }));
+        let mut all = text(&untold(None, None));
+        all += &text(&untold(Some("no such folder"), Some(Err("it does not say".to_owned()))));
+        let mut tier = TierStatus {
+            policy: "p".to_owned(),
+            capacity_bytes: 1 << 30,
+            cached_bytes: 1 << 20,
+            cached_extents: 1,
+            index_bytes: 0,
+            policy_bytes: 2048,
+            waiting_bytes: 4096,
+            writes_per_day: None,
+            written_last_day: 1 << 30,
+            problem: None,
+            totals: TierTotals {
+                requests: 1,
+                bytes: 4096,
+                slow_bytes: 8192,
+                ..TierTotals::default()
+            },
+        };
+        let report = |tier: &TierStatus, problem: Option<&str>, life| CacheReport {
+            status: Some(tier.clone()),
+            ..untold(problem, life)
+        };
+        all += &text(&report(&tier, None, Some(Ok(Life { total, left, drive: None }))));
+        tier.totals = TierTotals {
+            requests: 8,
+            hits: 2,
+            hit_bytes: 3072,
+            writes: 2,
+            written_bytes: 1 << 29,
+            new_bytes: 512,
+            torn_segments: 1,
+            ..tier.totals
+        };
+        (tier.index_bytes, tier.writes_per_day) = (1024, Some(2 << 30));
+        tier.problem = Some("it is full of dust".to_owned());
+        all += &text(&report(&tier, Some("it was taken away"), told()));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cache_view.txt");
+        assert_text(&path, &all, std::env::var_os("ONEFOLD_UPDATE").is_some());
+        let json = serde_json::to_value(CacheJson::from(&report(&tier, None, told()))).unwrap();
+        assert_eq!((&json["problem"], &json["hits"]), (&"it is full of dust".into(), &2.into()));
+        assert_eq!(json["life"]["left_bytes"], 3_u64 << 40);
+        let years = json["years"].as_f64().unwrap();
+        assert!((years - 1536.0 / 365.25).abs() < 1e-9, "{years}");
+    }
+}

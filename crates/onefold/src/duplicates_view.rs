@@ -44,3 +44,45 @@ pub fn duplicates_table(status: &PoolStatus) -> Option<Table> {
     }
     Some(table)
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::SimFolder;
+    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    #[test]
+    fn what_was_found_and_what_is_left_is_told_row_by_row() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let empty = pool.status().unwrap();
+        assert!(duplicates_table(&empty).is_none());
+        let rows = |change: &dyn Fn(&mut PoolStatus)| {
+            let mut status = empty.clone();
+            change(&mut status);
+            let table = duplicates_table(&status).map(|table| table.lines(0)).unwrap_or_default();
+            table.into_iter().skip(1).collect::<Vec<_>>()
+        };
+        let at_once = "found at once       1  when they were written, since the pool was opened";
+        assert_eq!(rows(&|status| status.activity.duplicate = 1), [at_once]);
+        let later = "found later       1  in the background, since the pool was opened";
+        assert_eq!(rows(&|status| status.deduplication.found = 1), [later]);
+        let new = "to compare: new       1  not sorted into any run yet";
+        assert_eq!(rows(&|status| status.deduplication.new = 1), [new]);
+        let apart = "to compare: apart       1  compared with a part of the rest";
+        assert_eq!(rows(&|status| status.deduplication.apart = 1), [apart]);
+        let asked = |asked, right, passed| {
+            rows(&|status| {
+                let told = &mut status.deduplication.predictions;
+                (told.asked, told.right, told.passed) = (asked, right, passed);
+            })
+        };
+        let all = "looked up on disk       8  25.0 % in vain; 2 blocks were taken for new unasked";
+        assert_eq!(asked(8, 6, 2), [all]);
+        let none = "looked up on disk       0  0.0 % in vain; 1 block was taken for new unasked";
+        assert_eq!(asked(0, 0, 1), [none]);
+    }
+}

@@ -22,8 +22,6 @@ pub struct Printer {
     out: Stdout,
     err: Stderr,
     quiet: bool,
-    /// Whether somebody sees stderr now.
-    watched: bool,
     colour_out: bool,
     colour_err: bool,
 }
@@ -61,14 +59,12 @@ pub fn colour(is_terminal: bool) -> bool {
 impl Printer {
     /// For this process's streams; `quiet` drops notes and progress.
     pub fn new(quiet: bool) -> Self {
-        let watched = std::io::stderr().is_terminal();
         Self {
             out: std::io::stdout(),
             err: std::io::stderr(),
             quiet,
-            watched,
             colour_out: colour(std::io::stdout().is_terminal()),
-            colour_err: colour(watched),
+            colour_err: colour(std::io::stderr().is_terminal()),
         }
     }
 
@@ -146,8 +142,12 @@ impl Printer {
     }
 
     /// Whether progress may be drawn.
-    pub const fn draws_progress(&self) -> bool {
-        self.watched && !self.quiet
+    pub fn draws_progress(&self) -> bool {
+        self.draws_on(std::io::stderr().is_terminal())
+    }
+
+    const fn draws_on(&self, is_terminal: bool) -> bool {
+        is_terminal && !self.quiet
     }
 
     fn err(&self, head: &str, text: &str) {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn progress_is_drawn_where_somebody_watches_and_wants_notes() {
-        let drawn = |quiet, watched| Printer { watched, ..Printer::new(quiet) }.draws_progress();
+        let drawn = |quiet, is_terminal| Printer::new(quiet).draws_on(is_terminal);
         assert!(drawn(false, true));
         assert!(!drawn(true, true) && !drawn(false, false) && !drawn(true, false));
     }

@@ -243,3 +243,24 @@ pub struct TlsArgs {
     #[arg(long)]
     pub allow_unencrypted_network_access: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_for_a_machine_has_a_path_and_may_name_an_export() {
+        let parsed = |text: &str| {
+            let socket: MachineSocket = text.parse().unwrap();
+            (socket.path.display().to_string(), socket.export)
+        };
+        let pair = |path: &str, export: &str| (path.to_owned(), export.to_owned());
+        assert_eq!(parsed("/run/x"), pair("/run/x", ""));
+        assert_eq!(parsed("/run/x=disk"), pair("/run/x", "disk"));
+        assert_eq!(parsed("/run/a=b=disk"), pair("/run/a=b", "disk"));
+        for text in ["", "=disk"] {
+            let why = text.parse::<MachineSocket>().unwrap_err();
+            assert!(why.contains("names no socket"), "{why}");
+        }
+    }
+}

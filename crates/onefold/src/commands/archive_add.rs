@@ -64,8 +64,12 @@ pub fn run(args: &ArchiveAddArgs, printer: &Printer) -> Result<ExitCode> {
             .hint(format!("to give it back: onefold archive prune {}", args.store.display())),
         error => failure(&args.store, error),
     })?;
-    warnings(&notes, &report).iter().for_each(|warning| printer.warning(warning));
-    asides(&notes, &report).iter().for_each(|aside| printer.note(aside));
+    for warning in warnings(&notes, &report) {
+        printer.warning(&warning);
+    }
+    for aside in asides(&notes, &report) {
+        printer.note(&aside);
+    }
     if args.json {
         printer.json(&AddJson::new(&info, &notes, &report))?;
     } else {

@@ -147,6 +147,14 @@ fn make_key_file(path: &Path) -> Result<()> {
 /// The terminal, where there is one, whatever stdin is.
 struct Terminal(BufReader<File>);
 
+/// A line that was typed: what ended it is no part of it.
+fn without_its_end(mut line: Vec<u8>) -> Vec<u8> {
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    line
+}
+
 impl Terminal {
     fn open() -> Option<Self> {
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
@@ -170,13 +178,22 @@ impl Terminal {
             read
         };
         read.map_err(failed)?;
-        if line.last() == Some(&b'\n') {
-            line.pop();
-        }
-        Ok(Secret::Passphrase(line))
+        Ok(Secret::Passphrase(without_its_end(line)))
     }
 
     fn set(&self, modes: &Termios) -> std::io::Result<()> {
         Ok(tcsetattr(self.0.get_ref(), OptionalActions::Flush, modes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_that_ends_a_passphrase_is_no_part_of_it() {
+        for (line, passphrase) in [("a b \n", "a b "), ("a\n\n", "a\n"), ("a", "a"), ("", "")] {
+            assert_eq!(without_its_end(line.into()), passphrase.as_bytes());
+        }
     }
 }

@@ -22,6 +22,13 @@ use crate::transfer::source::image_refused;
 /// How often the bar moves.
 const REDRAW: Duration = Duration::from_millis(100);
 
+/// End the reading if that is asked for.
+fn heed(counters: &Progress) {
+    if interrupt::asked() {
+        counters.cancel();
+    }
+}
+
 /// Read everything once, and report.
 pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
     let options = args.options()?;
@@ -37,9 +44,7 @@ pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
         let bar = progress::bytes(printer, "reading", Some(0));
         // The scan's end of the channel closes when it returns.
         while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
-            if interrupt::asked() {
-                counters.cancel();
-            }
+            heed(&counters);
             let now = counters.snapshot();
             bar.set_length(now.bytes_found);
             bar.set_position(now.bytes_done);
@@ -98,4 +103,16 @@ fn print(partial: &Partial, how: ReportArgs, printer: &Printer) -> Result<ExitCo
     } else {
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_that_nobody_interrupts_goes_on_to_its_end() {
+        let counters = Progress::new();
+        heed(&counters);
+        assert!(!counters.is_cancelled(), "the report would be about a part alone");
+    }
 }

@@ -142,3 +142,41 @@ fn json(at: &Path, report: CheckReport) -> CheckJson {
         lost: pool_repair::ranges(&report.lost),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::Lba;
+    use onefold_pool::{Blocks, DamagedBlocks, Finding};
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named_and_counted_and_what_is_sound_is_no_fault() {
+        let sound = CheckReport { chunks: 1, containers: 2, ..CheckReport::default() };
+        let report = told(Path::new("p"), sound.clone());
+        let read = "1 chunk in 2 containers (0 B), 0 references";
+        assert_eq!(report.notes, [format!("pool 'p' is sound: {read}")]);
+        assert!(report.fault.is_none() && report.text.is_empty());
+
+        let range =
+            |first, count| DamagedBlocks { volume: "v".to_owned(), first: Lba::new(first), count };
+        let blocks = Blocks { ranges: vec![range(7, 1), range(9, 2)], ranges_total: 4, total: 5 };
+        let lost = CheckReport { lost: blocks.clone(), ..sound.clone() };
+        let fault = told(Path::new("p"), lost.clone()).fault.unwrap();
+        let said = "pool 'p' is sound, but 5 blocks were lost in an earlier repair: ";
+        assert_eq!(fault.message, [said, read].concat());
+
+        let findings = vec![Finding { problem: "bad record".to_owned() }];
+        let damaged = CheckReport { findings, findings_total: 3, ..lost };
+        let report = told(Path::new("p"), damaged);
+        let fault = report.fault.unwrap();
+        assert_eq!(fault.message, format!("pool 'p' has 3 problems; checked {read}"));
+        let expected = "bad record\nand 2 problems more\n\
+                        v: block 7: lost in an earlier repair\n\
+                        v: blocks 9 to 10: lost in an earlier repair\n\
+                        and 2 ranges more: lost in an earlier repair\n";
+        assert_eq!(report.text, expected);
+        let all = Blocks { ranges_total: 2, ..blocks };
+        assert_eq!(pool_repair::lines(&all, "lost").len(), 2);
+    }
+}

@@ -56,7 +56,10 @@ pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
     let planned = planned.map_err(failed)?;
     let report = planned.report().clone();
     if !args.json {
-        tell(&report, printer)?;
+        printer.data(&text(&report))?;
+        for note in &report.notes {
+            printer.note(&format!("note: {note}"));
+        }
     }
     if report.is_nothing_to_do() {
         print_json(args, &report, false, printer)?;
@@ -104,6 +107,14 @@ fn repaired(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer) -> R
         printer.note(&format!("pool '{at}' was repaired, and nothing is lost"));
         return Ok(());
     }
+    let loss = loss(report);
+    Err(Failure::bad(format!("pool '{at}' was repaired and can be used, but {loss}"))
+        .hint("check what is in its volumes, as after a broken disk: fsck, or a backup")
+        .hint("docs/rescue.md says what each of these lists means"))
+}
+
+/// What a repair could not have again.
+fn loss(report: &RepairReport) -> String {
     let mut what = Vec::new();
     if !report.lost.is_empty() {
         what.push(format!("{} lost", plural(report.lost.total, "block is", "blocks are")));
@@ -115,48 +126,39 @@ fn repaired(args: &PoolCheckArgs, report: &RepairReport, printer: &Printer) -> R
     if !report.uncertain.is_empty() {
         what.push("more may be missing".to_owned());
     }
-    Err(Failure::bad(format!("pool '{at}' was repaired and can be used, but {}", what.join(", ")))
-        .hint("check what is in its volumes, as after a broken disk: fsck, or a backup")
-        .hint("docs/rescue.md says what each of these lists means"))
+    what.join(", ")
 }
 
 /// Findings, plan and losses, for people.
-fn tell(report: &RepairReport, printer: &Printer) -> Result<()> {
-    let section = |title: &str, lines: &[String]| -> Result<()> {
-        if lines.is_empty() {
-            return Ok(());
+fn text(report: &RepairReport) -> String {
+    let mut text = String::new();
+    let section = |text: &mut String, title: &str, lines: &[String]| {
+        if !lines.is_empty() {
+            text.extend([title, ":\n"]);
+            lines.iter().for_each(|line| text.extend(["  ", line, "\n"]));
         }
-        printer.data(&format!("{title}:\n"))?;
-        lines.iter().try_for_each(|line| printer.data(&format!("  {line}\n")))
     };
-    section("wrong", &report.findings)?;
+    section(&mut text, "wrong", &report.findings);
     let unnamed = report.findings_total - report.findings.len() as u64;
     if unnamed > 0 {
-        printer.data(&format!("  and {} more\n", plural(unnamed, "problem", "problems")))?;
+        text += &format!("  and {} more\n", plural(unnamed, "problem", "problems"));
     }
-    section("to be done", &report.plan)?;
+    section(&mut text, "to be done", &report.plan);
     if report.bytes_to_write > 0 {
         let size = ByteSize(report.bytes_to_write);
-        printer.data(&format!("  which needs about {size} of free space\n"))?;
+        text += &format!("  which needs about {size} of free space\n");
     }
-    section("may be missing, or older than it was", &report.uncertain)?;
-    for line in lines(&report.restored, "from what containers say, may be old") {
-        printer.data(&line)?;
-    }
-    for line in lines(&report.lost, "lost, an error to read") {
-        printer.data(&line)?;
-    }
+    section(&mut text, "may be missing, or older than it was", &report.uncertain);
+    text.extend(lines(&report.restored, "from what containers say, may be old"));
+    text.extend(lines(&report.lost, "lost, an error to read"));
     if let Some((volume, blocks)) = &report.lost_and_found {
         let blocks = plural(*blocks, "block", "blocks");
-        printer.data(&format!(
+        text += &format!(
             "in volume '{volume}': {blocks} that nothing refers to and that do not say whose they \
              were; delete it once you have looked\n"
-        ))?;
+        );
     }
-    for note in &report.notes {
-        printer.note(&format!("note: {note}"));
-    }
-    Ok(())
+    text
 }
 
 /// A line for each range of blocks.
@@ -214,4 +216,54 @@ fn print_json(
         lost_and_found: found
             .map(|(volume, blocks)| LostAndFoundJson { volume: volume.clone(), blocks: *blocks }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::Lba;
+    use onefold_pool::DamagedBlocks;
+
+    use super::*;
+
+    #[test]
+    fn all_that_a_repair_could_not_have_again_is_told() {
+        let blocks = |total| PoolBlocks {
+            ranges: vec![DamagedBlocks {
+                volume: "v".to_owned(),
+                first: Lba::new(0),
+                count: total,
+            }],
+            ranges_total: 1,
+            total,
+        };
+        let none = RepairReport::default();
+        let lost = RepairReport { lost: blocks(1), ..none.clone() };
+        let restored = RepairReport { restored: blocks(2), ..none.clone() };
+        let uncertain = RepairReport { uncertain: vec!["the journal".to_owned()], ..none };
+        let all = RepairReport { lost: blocks(3), restored: blocks(1), ..uncertain.clone() };
+        assert_eq!(loss(&lost), "1 block is lost");
+        assert_eq!(loss(&restored), "2 blocks may be older than they were");
+        assert_eq!(loss(&uncertain), "more may be missing");
+        let expected =
+            "3 blocks are lost, 1 block may be older than they were, more may be missing";
+        assert_eq!(loss(&all), expected);
+
+        assert_eq!(text(&RepairReport::default()), "");
+        let told = text(&RepairReport {
+            findings: vec!["bad journal".to_owned()],
+            findings_total: 3,
+            plan: vec!["leave it out".to_owned()],
+            bytes_to_write: 4096,
+            lost_and_found: Some(("found".to_owned(), 1)),
+            ..all
+        });
+        let expected = "wrong:\n  bad journal\n  and 2 problems more\n\
+            to be done:\n  leave it out\n  which needs about 4 KiB of free space\n\
+            may be missing, or older than it was:\n  the journal\n\
+            v: block 0: from what containers say, may be old\n\
+            v: blocks 0 to 2: lost, an error to read\n\
+            in volume 'found': 1 block that nothing refers to and that do not say whose they were; \
+            delete it once you have looked\n";
+        assert_eq!(told, expected);
+    }
 }

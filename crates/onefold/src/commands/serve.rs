@@ -504,3 +504,48 @@ fn tell_once(flushed: std::result::Result<(), PoolError>, told: &mut String) {
     }
     *told = problem;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Result as IoResult, Write};
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What the log says.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> IoResult<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_flushed_is_told_once_until_it_can_again() {
+        let log = Log::default();
+        let to = log.clone();
+        let writer = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
+        let flush = |problem: &str| match problem {
+            "" => Ok(()),
+            problem => Err(PoolError::Setting(problem.to_owned())),
+        };
+        tracing::subscriber::with_default(writer, || {
+            let mut told = String::new();
+            for problem in ["", "one", "one", "two", "", "two", ""] {
+                tell_once(flush(problem), &mut told);
+            }
+        });
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let lines = log.lines().map(|line| line.rsplit_once("flushing the pool: ").unwrap().1);
+        let problems: Vec<String> =
+            lines.map(|line| line.trim_end_matches("\u{1b}[0m").to_owned()).collect();
+        let whole = |problem: &str| PoolError::Setting(problem.to_owned()).to_string();
+        assert_eq!(problems, ["one", "two", "two"].map(whole));
+    }
+}

@@ -130,3 +130,32 @@ fn text(info: &Info) -> String {
 fn seconds(ns: u64) -> String {
     format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_the_ordinary_is_told_if_there_is_any() {
+        let mut info = info("csv", &ImportReport::default(), &mut TraceSummary::default());
+        let rows = |info: &Info| {
+            let text = text(info);
+            let lines = text.lines().map(|line| line.split("  ").next().unwrap_or_default());
+            lines.skip(8).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&info), [""; 0]);
+        (info.writes_with_identity, info.lines_expanded) = (1, 1);
+        (info.requests_out_of_order, info.requests_before_first) = (1, 1);
+        info.skipped.insert("comments and headers", 1);
+        let expected = [
+            "writes with known content",
+            "",
+            "lines with several requests",
+            "requests out of order",
+            "requests before the first",
+            "skipped: comments and headers",
+        ];
+        assert_eq!(rows(&info), expected);
+        assert_eq!(seconds(61_002_999_999), "61.002 s");
+    }
+}

@@ -222,3 +222,135 @@ fn read(volume: &Volume, offset: u64, length: u64) -> Result<Vec<u8>, BlockError
     volume.read_at(offset, &mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{ByteSize, SimFolder};
+    use onefold_content::Fingerprinter;
+    use onefold_control::http::Body;
+    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+
+    use super::*;
+
+    fn pool() -> Pool {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        pool.create_volume("main", ByteSize(8 << 20)).unwrap();
+        pool
+    }
+
+    /// `METHOD WHAT?NAME=NUMBER&...` with a body, as it is asked of the volume `main`.
+    fn ask(pool: &Pool, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let (method, rest) = line.split_once(' ').unwrap();
+        let (what, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let method = match method {
+            "GET" => Method::Get,
+            "PUT" => Method::Put,
+            "POST" => Method::Post,
+            _ => Method::Delete,
+        };
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let request = Request {
+            method,
+            path: String::new(),
+            query: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            headers: Vec::new(),
+            body: body.to_vec(),
+            keeps: true,
+        };
+        let exports = PoolExports::new(pool.clone(), None);
+        told_as(match what {
+            "blocks" => blocks(pool, &request),
+            _ => answer(pool, &exports, what, &request),
+        })
+    }
+
+    fn told_as(response: Response) -> (u16, Vec<u8>) {
+        let Body::Bytes(body) = response.body else { panic!("all at once") };
+        (response.status, body)
+    }
+
+    fn error((status, body): (u16, Vec<u8>)) -> BlockError {
+        assert_eq!(status, 500);
+        error_of(serde_json::from_slice(&body).unwrap(), "main")
+    }
+
+    #[test]
+    fn a_volume_is_read_and_written_by_pieces() {
+        let pool = pool();
+        let ask = |line: &str, body: &[u8]| ask(&pool, line, body);
+        let done = |line: &str, body: &[u8]| {
+            let (status, answer) = ask(line, body);
+            assert_eq!(status, 200, "{line}: {}", String::from_utf8_lossy(&answer));
+            answer
+        };
+        let size: Value = serde_json::from_slice(&done("GET main", &[])).unwrap();
+        assert_eq!(size, json!({ "size_bytes": 8 << 20, "block_bytes": 4096 }));
+        done("PUT main/bytes?offset=4096", &[7; 8192]);
+        assert!(done("GET main/bytes?offset=4095&length=3", &[]) == [0, 7, 7]);
+        let extents = |line| extents_of(&done(line, &[])).unwrap();
+        let extent = |len_bytes, kind| Extent { len_bytes, kind };
+        let (hole, data) = (ExtentKind::Hole, ExtentKind::Data);
+        assert_eq!(
+            extents("GET main/extents?offset=0&length=16384"),
+            [extent(4096, hole), extent(8192, data), extent(4096, hole)]
+        );
+        done("POST main/zeroes?offset=4096&length=4096&no_hole=true", &[]);
+        done("POST main/trim?offset=8192&length=4096", &[]);
+        assert_eq!(
+            extents("GET main/extents?offset=0&length=12288"),
+            [extent(4096, hole), extent(4096, ExtentKind::Zero), extent(4096, hole)]
+        );
+        assert!(done("GET main/bytes?offset=0&length=4194304", &[]) == vec![0; 4 << 20]);
+        let far = error(ask("GET main/bytes?offset=0&length=4194305", &[]));
+        assert!(far.to_string().contains("4194305"), "{far}");
+        error(ask("PUT main/bytes?offset=8388608", &[1; 512]));
+        for line in ["GET nosuch", "GET main/bytes?offset=0", "GET main/else", "PUT main"] {
+            assert_eq!(ask(line, &[]).0, 404, "{line}");
+        }
+    }
+
+    #[test]
+    fn errors_of_a_volume_travel_as_what_they_are() {
+        let why = || "why".to_owned();
+        for sent in [
+            BlockError::NoSpace(why()),
+            BlockError::Corrupt(why()),
+            BlockError::Poisoned(why()),
+            BlockError::ReadOnly,
+            BlockError::NotFast,
+            BlockError::ShuttingDown,
+        ] {
+            let there = error(told_as(told(&sent)));
+            assert_eq!(there.to_string(), sent.to_string());
+            assert_eq!(std::mem::discriminant(&there), std::mem::discriminant(&sent));
+        }
+        let nonsense: [&[u8]; 3] = [b"[[4096, 3]]", b"{}", b""];
+        assert!(nonsense.iter().all(|bytes| extents_of(bytes).is_err()));
+    }
+
+    #[test]
+    fn stored_blocks_are_found_by_their_fingerprints_and_no_more_than_an_answer_holds() {
+        let pool = pool();
+        let volume = pool.volume("main").unwrap();
+        let block = onefold_block::SplitMix64::new(1).bytes(4096);
+        volume.write_at(0, &block, true).unwrap();
+        let (status, hello) = ask(&pool, "GET blocks", &[]);
+        let naming = Naming::read_hello(&*hello).unwrap().unwrap();
+        let name = *Fingerprinter::with_key(naming.kind, naming.key).hash(&block).as_bytes();
+        let unknown = name.map(|byte| !byte);
+        let (found, rows) = ask(&pool, "POST blocks", &[unknown, name].concat());
+        assert_eq!((status, found), (200, 200));
+        assert!(rows == [&1_u32.to_le_bytes()[..], &block].concat());
+        // As many blocks as fit are found; the rest is sent as if it were not there.
+        let (_, rows) = ask(&pool, "POST blocks", &name.repeat(10_300));
+        let most = BLOCKS_BYTES_MAX - rows.len();
+        assert!(rows.len() % 4100 == 0 && most < 4100, "{}", rows.len());
+        let most = FINGERPRINTS_BYTES_MAX;
+        assert_eq!(ask(&pool, "POST blocks", &vec![0; most]), (200, Vec::new()));
+        assert_eq!(ask(&pool, "POST blocks", &vec![0; most + 1]).0, 405);
+        assert_eq!(ask(&pool, "PUT blocks", &[]).0, 405);
+    }
+}

@@ -59,15 +59,53 @@ impl RemoteBlocks {
         for (batch, wanted) in wanted.chunks(most).enumerate() {
             let body: Vec<u8> = wanted.iter().flat_map(|name| *name.as_bytes()).collect();
             let answer = ask(&mut self.client, Method::Post, &body)?;
-            for row in answer.chunks(4 + chunk) {
-                let Some((number, block)) = row.split_first_chunk() else { continue };
-                let number = u32::from_le_bytes(*number) as usize;
-                let is_wanted = wanted.get(number) == Some(&self.fingerprinter.hash(block));
-                if is_wanted && block.len() == chunk {
-                    found(batch * most + number, block);
-                }
+            for (number, block) in sound(&answer, chunk, wanted, &self.fingerprinter) {
+                found(batch * most + number, block);
             }
         }
         Ok(())
+    }
+}
+
+/// Of what a server answered, the blocks that are those asked for, each with its number.
+fn sound<'a>(
+    answer: &'a [u8],
+    chunk: usize,
+    wanted: &[Fingerprint],
+    fingerprinter: &Fingerprinter,
+) -> impl Iterator<Item = (usize, &'a [u8])> {
+    answer.chunks(4 + chunk).filter_map(move |row| {
+        let (number, block) = row.split_first_chunk()?;
+        let number = u32::from_le_bytes(*number) as usize;
+        let is_wanted = wanted.get(number) == Some(&fingerprinter.hash(block));
+        (is_wanted && block.len() == chunk).then_some((number, block))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_content::FingerprintKind;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_hands_out_is_used_only_if_it_is_what_was_asked_for() {
+        let fingerprinter = Fingerprinter::with_key(FingerprintKind::default(), [3; 32]);
+        let (one, two, short) = ([1; 4096], [2; 4096], [3; 100]);
+        let wanted = [&one[..], &two, &short].map(|block| fingerprinter.hash(block));
+        let row = |number: u32, block: &[u8]| [&number.to_le_bytes()[..], block].concat();
+        let answer = [
+            row(1, &two),
+            // Another block than the one of that number, and a number that nobody asked for.
+            row(0, &two),
+            row(3, &one),
+            row(0, &one),
+            // An answer that was cut off.
+            row(2, &short),
+        ]
+        .concat();
+        let found: Vec<_> = sound(&answer, 4096, &wanted, &fingerprinter).collect();
+        assert!(found == [(1, &two[..]), (0, &one[..])]);
+        assert_eq!(sound(&answer[..3], 4096, &wanted, &fingerprinter).count(), 0);
     }
 }

@@ -357,6 +357,34 @@ mod tests {
     }
 
     #[test]
+    fn requests_are_counted_by_volume_as_far_as_there_is_room_and_then_together() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let exports = PoolExports::new(pool.clone(), None);
+        let use_of = |name: &str| {
+            pool.create_volume(name, ByteSize(4096)).unwrap();
+            exports.open(name, &Client::Local).unwrap().flush().unwrap();
+        };
+        (1..METERS_MAX).for_each(|number| use_of(&number.to_string()));
+        let counted = || {
+            let meters = exports.meters();
+            (meters.len(), meters.last().unwrap().name.clone())
+        };
+        assert_eq!(counted(), (METERS_MAX - 1, (METERS_MAX - 1).to_string()));
+        // From the last one that is counted alone on, there is a row for the others.
+        use_of("last");
+        assert_eq!(counted(), (METERS_MAX + 1, OTHERS.to_owned()));
+        use_of("other");
+        assert_eq!(counted(), (METERS_MAX + 1, OTHERS.to_owned()));
+        pool.delete_volume("1").unwrap();
+        use_of("next");
+        let names: Vec<String> = exports.meters().into_iter().map(|meter| meter.name).collect();
+        assert!(names.contains(&"next".to_owned()) && !names.contains(&"1".to_owned()));
+    }
+
+    #[test]
     fn over_the_network_a_client_sees_its_volumes_their_snapshots_and_nothing_else() {
         let folder = SimFolder::new();
         let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };

@@ -71,14 +71,19 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, readings: &Readings, looking: &mu
         Constraint::Fill(1),
         Constraint::Fill(1),
     ];
-    let order = if looking.by_name { "by name" } else { "busiest first" };
-    let from =
-        if looking.first > 0 { format!(", from {}", looking.first + 1) } else { String::new() };
-    let plural = if all.len() == 1 { "" } else { "s" };
-    let title = format!(" {} export{plural}, {order}{from} ", all.len());
+    let title = format!(" {} ", title(all.len(), looking));
     let rows = all[looking.first..].iter().take(room).map(row);
     let table = Table::new(rows, widths).header(head);
     frame.render_widget(table.block(Block::bordered().title(title)), area);
+}
+
+/// How many there are, in which order, and from which on they are shown.
+fn title(exports: usize, looking: &Looking) -> String {
+    let order = if looking.by_name { "by name" } else { "busiest first" };
+    let from =
+        if looking.first > 0 { format!(", from {}", looking.first + 1) } else { String::new() };
+    let plural = if exports == 1 { "" } else { "s" };
+    format!("{exports} export{plural}, {order}{from}")
 }
 
 #[cfg(test)]
@@ -110,5 +115,10 @@ mod tests {
             all(&readings, &looking).iter().map(|busy| busy.name).collect::<String>()
         };
         assert_eq!((names(false).as_str(), names(true).as_str()), ("bacd", "abcd"));
+        let title = |exports, first, by_name| {
+            title(exports, &Looking { first, by_name, ..Looking::default() })
+        };
+        assert_eq!(title(1, 0, false), "1 export, busiest first");
+        assert_eq!(title(2, 1, true), "2 exports, by name, from 2");
     }
 }

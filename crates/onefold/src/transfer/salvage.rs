@@ -170,7 +170,117 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use onefold_block::{BlockDevice, ZeroOptions};
+
     use super::*;
+
+    /// A disk of eight blocks of the byte 7, the second a hole, of which some cannot be read.
+    struct Bad {
+        /// What reading the fourth block fails with.
+        error: fn() -> BlockError,
+        /// Whether the map of the last three blocks is damaged.
+        map: bool,
+    }
+
+    const BLOCK: u64 = 4096;
+
+    impl BlockDevice for Bad {
+        fn size_bytes(&self) -> u64 {
+            8 * BLOCK
+        }
+
+        fn preferred_block_bytes(&self) -> u32 {
+            BLOCK as u32
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), BlockError> {
+            buf.fill(7);
+            let read = offset..offset + buf.len() as u64;
+            if read.contains(&(3 * BLOCK)) { Err((self.error)()) } else { Ok(()) }
+        }
+
+        fn block_status(
+            &self,
+            offset: u64,
+            len: u64,
+        ) -> std::result::Result<Vec<Extent>, BlockError> {
+            if self.map && offset + len > 5 * BLOCK {
+                return Err(BlockError::Corrupt("the map".to_owned()));
+            }
+            let block = |at: u64| Extent {
+                len_bytes: BLOCK,
+                kind: if at == 1 { ExtentKind::Hole } else { ExtentKind::Data },
+            };
+            Ok((offset / BLOCK..(offset + len) / BLOCK).map(block).collect())
+        }
+
+        fn write_at(&self, _: u64, _: &[u8], _: bool) -> std::result::Result<(), BlockError> {
+            Err(BlockError::ReadOnly)
+        }
+
+        fn write_zeroes(
+            &self,
+            _: u64,
+            _: u64,
+            _: ZeroOptions,
+        ) -> std::result::Result<(), BlockError> {
+            Err(BlockError::ReadOnly)
+        }
+
+        fn trim(&self, _: u64, _: u64, _: bool) -> std::result::Result<(), BlockError> {
+            Err(BlockError::ReadOnly)
+        }
+
+        fn flush(&self) -> std::result::Result<(), BlockError> {
+            Ok(())
+        }
+    }
+
+    impl Asked for Bad {
+        fn damaged_until(&self, _: u64) -> u64 {
+            8 * BLOCK
+        }
+
+        fn resized(&self, _: u64) {}
+    }
+
+    fn export_of(bad: &Bad, to: &Path) -> Result<(Moved, Vec<Damaged>, Vec<u8>)> {
+        let target = Target::open(to, bad.size_bytes(), true)?;
+        let (moved, damage) = export_readable(bad, "main", &target, &Bar::hidden())?;
+        target.finish()?;
+        Ok((moved, damage, std::fs::read(to).unwrap()))
+    }
+
+    #[test]
+    fn damage_costs_what_it_is_in_and_is_listed_and_other_failures_end_the_export() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("out");
+        let corrupt = || BlockError::Corrupt("block 3".to_owned());
+        let zeroes = |blocks: &[usize]| {
+            let byte = |block: usize| if block == 1 || blocks.contains(&block) { 0 } else { 7 };
+            (0..8).flat_map(|block| [byte(block); BLOCK as usize]).collect::<Vec<u8>>()
+        };
+        let damaged = |offset, bytes, error: &BlockError| Damaged {
+            offset: offset * BLOCK,
+            bytes: bytes * BLOCK,
+            problem: error.to_string(),
+        };
+        let (moved, damage, out) = export_of(&Bad { error: corrupt, map: false }, &to).unwrap();
+        assert_eq!(damage, [damaged(3, 1, &corrupt())]);
+        assert!(out == zeroes(&[3]));
+        assert_eq!(moved, Moved { bytes: 8 * BLOCK, data_bytes: 6 * BLOCK });
+
+        let (moved, damage, out) = export_of(&Bad { error: corrupt, map: true }, &to).unwrap();
+        let map = BlockError::Corrupt("the map".to_owned());
+        assert_eq!(damage, [damaged(3, 1, &corrupt()), damaged(5, 3, &map)]);
+        assert!(out == zeroes(&[3, 5, 6, 7]) && moved.data_bytes == 3 * BLOCK);
+
+        let gone = Bad { error: || BlockError::ShuttingDown, map: false };
+        let failure = export_of(&gone, &to).unwrap_err();
+        assert!(failure.message.contains("main"), "{}", failure.message);
+    }
 
     #[test]
     fn neighbours_are_one_range_with_the_first_ones_problem() {

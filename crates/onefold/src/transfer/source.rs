@@ -309,7 +309,7 @@ fn next_run(file: &File, at: u64, len: u64) -> (u64, u64) {
         Err(_) => return (0, len - at),
     };
     let end = match rustix::fs::seek(file, Sparse::Hole(data)) {
-        Ok(end) if data < len => end.clamp(data, len),
+        Ok(end) => end.clamp(data, len),
         _ => len,
     };
     (data - at, end - data)

@@ -78,8 +78,9 @@ impl Target {
         let mut file = options.open(path).map_err(unusable)?;
         let room = file.seek(SeekFrom::End(0)).map_err(unusable)?;
         if room < size_bytes {
-            let (room, size) = (ByteSize(room), ByteSize(size_bytes));
-            let message = format!("'{at}' has {room}, but the volume has {size}");
+            // Both sizes may look the same when they are rounded.
+            let (size, lacking) = (ByteSize(size_bytes), ByteSize(size_bytes - room));
+            let message = format!("'{at}' is {lacking} smaller than the volume, which has {size}");
             return Err(Failure::nothing_done(message));
         }
         Ok(file)
@@ -159,5 +160,54 @@ impl Target {
             Kind::Device { .. } => Some(format!("'{at}' holds only a part of it now")),
             Kind::Stream { .. } => Some(format!("{at} got only a part of it")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_overwritten_by_force_alone_and_where_all_of_it_fits() {
+        // A file stands for the device.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        std::fs::write(&path, [7; 12_288]).unwrap();
+        let refused = |size, force| Target::device(&path, size, force).unwrap_err().message;
+        assert!(refused(4096, false).contains("exists already"));
+        assert!(refused(12_289, true).contains("1 B smaller than the volume, which has 12.0 KiB"));
+        let file = Target::device(&path, 12_288, true).unwrap();
+        let kind = Kind::Device { file, _listed: Listed::in_place(&path) };
+        let target = Target { path: path.clone(), kind };
+        target.zero(4096, 4096).unwrap();
+        target.write(512, &[1; 512]).unwrap();
+        assert!(!target.is_stream() && target.left_over().unwrap().contains("only a part"));
+        target.finish().unwrap();
+        let expected = [&[7; 512][..], &[1; 512], &[7; 3072], &[0; 4096], &[7; 4096]].concat();
+        assert!(std::fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn holes_are_written_to_a_stream_and_left_out_of_a_file_which_is_its_owner_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stream");
+        let kind =
+            Kind::Stream { file: File::create(&path).unwrap(), _listed: Listed::in_place(&path) };
+        let target = Target { path: path.clone(), kind };
+        assert!(target.is_stream());
+        for (offset, len) in [(0, 1), (1, 1 << 16), (65_537, (2 << 16) + 5)] {
+            target.zero(offset, len).unwrap();
+        }
+        target.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == vec![0; 1 + (3 << 16) + 5]);
+
+        let path = folder.path().join("file");
+        let target = Target::open(&path, 8192, false).unwrap();
+        assert!(!target.is_stream() && target.left_over().is_none());
+        target.zero(0, 4096).unwrap();
+        target.write(4096, &[1; 4096]).unwrap();
+        target.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == [[0; 4096], [1; 4096]].concat());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

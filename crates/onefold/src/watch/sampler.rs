@@ -126,11 +126,11 @@ impl Stream {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// Nothing to look at.
-    struct Nothing;
+    pub struct Nothing;
 
     impl Source for Nothing {
         fn title(&self) -> String {

@@ -102,3 +102,23 @@ fn escaped(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sampler::tests::Nothing;
+    use super::*;
+
+    #[test]
+    fn a_page_too_many_is_to_try_again_and_names_are_text() {
+        let sampler = Arc::new(Sampler::new(Arc::new(Nothing)));
+        let site = Site::new(Arc::clone(&sampler));
+        let first = site.live();
+        assert!(first.status == 200 && matches!(first.body, Body::Events(_)));
+        let others: Vec<_> = std::iter::from_fn(|| sampler.stream()).collect();
+        let refused = site.live();
+        assert_eq!((refused.status, &*refused.headers[0].1), (503, "5"));
+        drop(others);
+        assert_eq!(site.live().status, 200);
+        assert_eq!(escaped("a<b>&\"@N@"), "a&lt;b&gt;&amp;&quot;&#64;N&#64;");
+    }
+}

@@ -75,7 +75,9 @@ fn two_versions_are_compared() {
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let sandbox = two_versions();
-    let cases: [(&[&str], &str); 9] = [
+    let through = ["create", "new", "--cache", "fast", "--cache-mode", "write-through"];
+    let cases: [(&[&str], &str); 10] = [
+        (&through, "additions to an archive go past its cache"),
         (&["create", "store"], "already holds"),
         (&["create", "new", "--chunk-size", "3K"], "power of two"),
         (&["create", "new", "--container-size", "64M"], "128K to 16M"),

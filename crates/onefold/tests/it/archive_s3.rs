@@ -127,6 +127,9 @@ fn what_cannot_be_is_one_clear_error() {
     said(&["archive", "add", STORE, "data"], 2, "is in use by process 7 on there");
     said(&["archive", "add", STORE, "data"], 2, "ends after five minutes");
     ok(&sandbox, &server, &["archive", "list", STORE]);
+    // A look is for all at once, a repair for one.
+    ok(&sandbox, &server, &["archive", "check", STORE]);
+    said(&["archive", "check", STORE, "--repair"], 2, "is in use by process 7 on there");
     server.store.pass_s(300);
     ok(&sandbox, &server, &["archive", "add", STORE, "data"]);
     // What is damaged is named.

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use super::command_line::{assert_is_file, crate_path};
 use super::harness::Sandbox;
 
 const SMALL: [&str; 4] = ["--set", "workload.requests=3000", "--set", "workload.warm_requests=300"];
@@ -76,6 +77,7 @@ fn a_report_for_people_names_what_stops_the_server() {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+    assert_is_file(&crate_path("tests/it/array_run.txt"), &said);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn the_reference_is_fresh() {
 
 /// What people get wrong; in a folder with a pool `pool` (volume `v` of 16 MiB with 8 MiB of
 /// data), a file `file`, and a folder `full` with something in it.
-const WRONG: [&str; 49] = [
+const WRONG: [&str; 50] = [
     "",
     "srve ./demo",
     "serve",
@@ -73,6 +73,7 @@ const WRONG: [&str; 49] = [
     "volume resize pool v --size 1M",
     "volume delete pool x",
     "volume import pool w nowhere",
+    "volume import pool w/x file",
     "volume import pool w full",
     "volume export pool v full",
     "estimate",

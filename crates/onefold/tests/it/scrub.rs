@@ -44,6 +44,8 @@ fn a_scrub_names_damaged_blocks_and_status_shows_it() {
     assert_eq!((served.code, served.json()), (Some(1), json));
     assert!(served.err.contains("1 container is damaged"), "{}", served.err);
     assert_eq!(sandbox.status("pool")["scrub"]["findings_total"], 1);
+    // And so it says which volumes there are.
+    assert!(sandbox.ok(&["volume", "list", "pool"]).text().contains("\nv "));
     drop(server);
     let none = sandbox.onefold(&["pool", "scrub", "pool", "--rate", "0"]);
     assert_eq!(none.code, Some(2), "{}", none.err);

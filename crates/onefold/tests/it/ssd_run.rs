@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use super::command_line::{assert_is_file, crate_path};
 use super::harness::Sandbox;
 
 /// A drive that is made and run at once.
@@ -54,6 +55,22 @@ fn a_specification_that_is_printed_gives_the_same_run() {
     let sets: Vec<&str> = sets.flat_map(|line| ["--set", line]).collect();
     let args = [&["printed.toml", "--precondition", "none"], &sets[..]].concat();
     assert_eq!(once, json(&args));
+}
+
+#[test]
+fn reports_for_people_say_what_they_said() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let mut text = String::new();
+    for line in [
+        "--set read_share=0.5",
+        "--set read_share=0.5 --set dedup.policy=ses-device --sweep queue_depth=1,4",
+    ] {
+        let args: Vec<&str> =
+            ["ssd", "run", "small.toml"].into_iter().chain(line.split(' ')).collect();
+        text.extend(["$ onefold ", &args.join(" "), "\n", sandbox.ok(&args).text(), "\n"]);
+    }
+    assert_is_file(&crate_path("tests/it/ssd_run.txt"), &text);
 }
 
 #[test]

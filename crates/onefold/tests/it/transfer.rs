@@ -118,7 +118,7 @@ fn block_devices_are_sources_and_targets() {
     sandbox.ok(&["volume", "resize", "pool", "v", "--size", "9M"]);
     let said = sandbox.onefold(&["volume", "export", "pool", "v", &to, "--force"]);
     assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("has 8 MiB, but the volume has 9 MiB"), "{}", said.err);
+    assert!(said.err.contains("is 1 MiB smaller than the volume, which has 9 MiB"), "{}", said.err);
 
     tool("mkfs.ext4", &["-q", "-F", &to]);
     fs::create_dir(sandbox.path("mounted")).unwrap();
