@@ -199,8 +199,12 @@ fn locked(pool: &Path, holder: &str) -> Failure {
 
 /// The command line of a process that runs; `None` if there is none, as when the number is old.
 fn command_line(process: u32) -> Option<String> {
-    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
-    let words: Vec<String> = bytes
+    words_of(&std::fs::read(format!("/proc/{process}/cmdline")).ok()?)
+}
+
+/// A command line as the kernel tells it, its program by name and no more than a line of it.
+fn words_of(told: &[u8]) -> Option<String> {
+    let words: Vec<String> = told
         .split(|&byte| byte == 0)
         .filter(|word| !word.is_empty())
         .map(|word| String::from_utf8_lossy(word).into_owned())
@@ -210,4 +214,20 @@ fn command_line(process: u32) -> Option<String> {
     let line = [&[program], rest].concat().join(" ");
     let short: String = line.chars().take(80).collect();
     Some(if short.len() < line.len() { format!("{short}...") } else { line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_by_its_name_and_as_far_as_it_fits_a_line() {
+        assert_eq!(words_of(b""), None);
+        let served = words_of(b"/usr/bin/onefold\0serve\0\0p\0");
+        assert_eq!(served.as_deref(), Some("onefold serve p"));
+        let fits = ["x".repeat(39), "\u{e4}".repeat(40)];
+        assert_eq!(words_of(fits.join("\0").as_bytes()), Some(fits.join(" ")));
+        let longer = [fits.join("\0"), "y".to_owned()].concat();
+        assert_eq!(words_of(longer.as_bytes()), Some(fits.join(" ") + "..."));
+    }
 }

@@ -117,8 +117,9 @@ pub fn random_identity() -> Result<PoolIdentity> {
     let (mut uuid, mut key) = ([0; 16], [0; 32]);
     uuid.copy_from_slice(&bytes[..16]);
     key.copy_from_slice(&bytes[16..]);
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
+    for (at, drawn, version) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
+        uuid[at] = uuid[at] & drawn | version;
+    }
     Ok(PoolIdentity { uuid, key })
 }
 

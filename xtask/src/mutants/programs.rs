@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -30,6 +30,8 @@ pub struct Program {
     pub name: String,
     path: PathBuf,
     folder: PathBuf,
+    /// The programs that its tests start, and when each was built.
+    starts: Vec<(PathBuf, SystemTime)>,
 }
 
 /// How a run of tests ended.
@@ -97,12 +99,14 @@ pub fn build(
         .context("cannot run cargo")?;
     let lines = String::from_utf8_lossy(&output.stdout);
     let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut programs = Vec::new();
+    let (mut programs, mut starts) = (Vec::new(), Vec::new());
     let mut refused = BTreeSet::new();
     let mut other = None;
     for message in messages {
         if let Some(program) = program(&message, copy) {
             programs.push(program);
+        } else if let Some(path) = message["executable"].as_str() {
+            starts.push((PathBuf::from(path), built(Path::new(path))?));
         }
         let report = &message["message"];
         if report["level"] == "error" {
@@ -116,6 +120,9 @@ pub fn build(
     if output.status.success() {
         let inside = |program: &Program| matches!(program.name.as_str(), "lib" | "bin");
         programs.sort_by_key(|program| (!inside(program), program.name.clone()));
+        for program in &mut programs {
+            program.starts.clone_from(&starts);
+        }
         return Ok(Built::Programs(programs));
     }
     if refused.is_empty() {
@@ -135,7 +142,13 @@ fn program(message: &Value, copy: &Path) -> Option<Program> {
     let name = if inside { kind } else { message["target"]["name"].as_str()? };
     let manifest = Path::new(message["manifest_path"].as_str()?);
     let folder = manifest.parent().unwrap_or(copy).to_owned();
-    Some(Program { name: name.to_owned(), path, folder })
+    Some(Program { name: name.to_owned(), path, folder, starts: Vec::new() })
+}
+
+/// When a program was built.
+fn built(path: &Path) -> Result<SystemTime> {
+    let of = || path.metadata()?.modified();
+    of().with_context(|| format!("cannot look at {}", path.display()))
 }
 
 /// The switches within which an error of the compiler lies.
@@ -178,6 +191,7 @@ impl Program {
         let mut command = self.command(&[test]);
         command.env(REACHED, notes);
         let outcome = watch(command, limit)?;
+        self.must_start_what_was_built()?;
         let noted = std::fs::read_to_string(notes).unwrap_or_default();
         let _ = std::fs::remove_file(notes);
         Ok((outcome, noted.lines().filter_map(|line| line.parse().ok()).collect()))
@@ -187,7 +201,20 @@ impl Program {
     pub fn run(&self, switch: u32, tests: &[&str], limit: Duration) -> Result<Outcome> {
         let mut command = self.command(tests);
         command.env(SWITCH, switch.to_string());
-        watch(command, limit)
+        let outcome = watch(command, limit)?;
+        self.must_start_what_was_built()?;
+        Ok(outcome)
+    }
+
+    /// Whoever builds in the same target folder meanwhile puts a program there that knows no
+    /// switch, and every test that starts it passes.
+    fn must_start_what_was_built(&self) -> Result<()> {
+        for (path, then) in &self.starts {
+            if built(path)? != *then {
+                bail!("{} was built anew meanwhile: nothing can be said", path.display());
+            }
+        }
+        Ok(())
     }
 
     fn command(&self, tests: &[&str]) -> Command {
@@ -335,6 +362,25 @@ mod tests {
     fn a_run_without_a_test_is_an_error() {
         let empty = "echo 'test result: ok. 0 passed; 0 failed; 5 filtered out'";
         assert!(watch(shell(empty), Duration::from_mins(10)).is_err());
+    }
+
+    #[test]
+    fn a_program_that_was_built_anew_meanwhile_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("started");
+        std::fs::write(&path, "").unwrap();
+        let then = built(&path).unwrap();
+        let program = Program {
+            name: "it".to_owned(),
+            path: "true".into(),
+            folder: folder.path().to_owned(),
+            starts: vec![(path.clone(), then)],
+        };
+        program.must_start_what_was_built().unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(then + Duration::from_secs(1)).unwrap();
+        let error = program.must_start_what_was_built().unwrap_err();
+        assert!(error.to_string().contains("built anew"), "{error}");
     }
 
     #[test]

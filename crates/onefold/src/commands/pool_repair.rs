@@ -131,34 +131,31 @@ fn loss(report: &RepairReport) -> String {
 
 /// Findings, plan and losses, for people.
 fn text(report: &RepairReport) -> String {
-    let mut text = String::new();
-    let section = |text: &mut String, title: &str, lines: &[String]| {
-        if !lines.is_empty() {
-            text.extend([title, ":\n"]);
-            lines.iter().for_each(|line| text.extend(["  ", line, "\n"]));
-        }
+    let section = |title: &str, lines: &[String]| match lines {
+        [] => String::new(),
+        lines => format!("{title}:\n  {}\n", lines.join("\n  ")),
     };
-    section(&mut text, "wrong", &report.findings);
+    let mut text = vec![section("wrong", &report.findings)];
     let unnamed = report.findings_total - report.findings.len() as u64;
     if unnamed > 0 {
-        text += &format!("  and {} more\n", plural(unnamed, "problem", "problems"));
+        text.push(format!("  and {} more\n", plural(unnamed, "problem", "problems")));
     }
-    section(&mut text, "to be done", &report.plan);
+    text.push(section("to be done", &report.plan));
     if report.bytes_to_write > 0 {
         let size = ByteSize(report.bytes_to_write);
-        text += &format!("  which needs about {size} of free space\n");
+        text.push(format!("  which needs about {size} of free space\n"));
     }
-    section(&mut text, "may be missing, or older than it was", &report.uncertain);
+    text.push(section("may be missing, or older than it was", &report.uncertain));
     text.extend(lines(&report.restored, "from what containers say, may be old"));
     text.extend(lines(&report.lost, "lost, an error to read"));
     if let Some((volume, blocks)) = &report.lost_and_found {
         let blocks = plural(*blocks, "block", "blocks");
-        text += &format!(
+        text.push(format!(
             "in volume '{volume}': {blocks} that nothing refers to and that do not say whose they \
              were; delete it once you have looked\n"
-        );
+        ));
     }
-    text
+    text.concat()
 }
 
 /// A line for each range of blocks.

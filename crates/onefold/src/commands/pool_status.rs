@@ -105,3 +105,22 @@ fn scrub_line(scrub: &ScrubState) -> String {
     let hint = if scrub.findings_total > 0 { " (details in POOL/scrub.json)" } else { "" };
     format!("{when}: {found}{hint}; it read {read}\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrub_is_told_with_its_end_and_where_its_findings_are() {
+        let mut scrub = ScrubState::new("p".to_owned());
+        let read = "it read 0 records in 0 containers (0 B)";
+        let sound = format!("a scrub is not at its end: nothing is wrong; {read}\n");
+        assert_eq!(scrub_line(&scrub), sound);
+        (scrub.ended_s, scrub.findings_total, scrub.blocks_total) = (Some(0), 1, 2);
+        let found = format!(
+            "last scrub ended 1970-01-01 00:00:00: 1 container is damaged, 2 blocks cannot be \
+             read (details in POOL/scrub.json); {read}\n"
+        );
+        assert_eq!(scrub_line(&scrub), found);
+    }
+}

@@ -70,7 +70,7 @@ impl RemoteVolume {
         let mut volume = Self {
             at: at.to_owned(),
             name: name.to_owned(),
-            size_bytes: AtomicU64::new(0),
+            size_bytes: AtomicU64::default(),
             block_bytes: 4096,
             idle: Mutex::default(),
         };

@@ -116,7 +116,7 @@ mod tests {
         };
         assert_eq!((names(false).as_str(), names(true).as_str()), ("bacd", "abcd"));
         let title = |exports, first, by_name| {
-            title(exports, &Looking { first, by_name, ..Looking::default() })
+            title(exports, &Looking { by_name, first, ..Looking::default() })
         };
         assert_eq!(title(1, 0, false), "1 export, busiest first");
         assert_eq!(title(2, 1, true), "2 exports, by name, from 2");

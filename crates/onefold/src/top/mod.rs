@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use onefold_control::{Client, Credentials, Method, PREFIX, client_tls};
+use onefold_control::{Answer, Client, Credentials, Method, PREFIX, client_tls};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -227,5 +227,23 @@ fn connect(place: &Place) -> Result<Client> {
 /// What the server says; nothing if it does not answer.
 fn ask(client: &mut Client) -> Option<Value> {
     let answer = client.ask(Method::Get, &format!("{PREFIX}metrics"), &[]).ok()?;
+    told(&answer)
+}
+
+/// What an answer says; a refusal says nothing of the pool.
+fn told(answer: &Answer) -> Option<Value> {
     answer.json().ok().filter(|_| answer.status == 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_no_reading() {
+        let answer = |status, body: &[u8]| Answer { status, body: body.to_vec() };
+        assert_eq!(told(&answer(200, b"{}")), Some(serde_json::json!({})));
+        assert_eq!(told(&answer(503, b"{}")), None);
+        assert_eq!(told(&answer(200, b"busy")), None);
+    }
 }

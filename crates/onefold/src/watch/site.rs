@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_too_many_is_to_try_again_and_names_are_text() {
+    fn a_page_too_many_is_to_try_again_and_names_are_text_beside_scripts() {
         let sampler = Arc::new(Sampler::new(Arc::new(Nothing)));
         let site = Site::new(Arc::clone(&sampler));
         let first = site.live();
@@ -119,6 +119,8 @@ mod tests {
         assert_eq!((refused.status, &*refused.headers[0].1), (503, "5"));
         drop(others);
         assert_eq!(site.live().status, 200);
+        // A page's scripts are known by a word that nobody could have put into a name before.
+        assert_ne!(nonce().unwrap(), nonce().unwrap());
         assert_eq!(escaped("a<b>&\"@N@"), "a&lt;b&gt;&amp;&quot;&#64;N&#64;");
     }
 }

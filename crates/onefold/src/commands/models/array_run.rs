@@ -162,7 +162,7 @@ fn all(specs: &[ServerSpec], args: &ArrayRunArgs, printer: &Printer) -> Result<V
         threads => threads,
     };
     let bar = progress::counted(printer, "running", "runs", Some(specs.len() as u64));
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<Result<Outcome>>>> =
         specs.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn all(specs: &[ServerSpec], args: &ArrayRunArgs, printer: &Printer) -> Result<V
                     let Some(spec) = specs.get(at) else { return };
                     let result = replay(spec, args.format, 0);
                     *results[at].lock().expect("nobody panics with it") = Some(result);
-                    bar.set_position(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+                    bar.inc(1);
                 }
             });
         }
