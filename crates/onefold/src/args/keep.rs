@@ -107,6 +107,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_age_to_keep_is_never_shorter_than_it_says() {
+        let days = |text| parse_age(text).map(|seconds| seconds as f64 / 86_400.0).ok();
+        let ages = ["12h", "10d", "2w", "1m", "1y", "0d"].map(days);
+        assert_eq!(ages, [0.5, 10.0, 14.0, 31.0, 366.0, 0.0].map(Some));
+        assert!(days("4294967295y").is_some());
+        for bad in ["", "h", "1", "1min", "-1h", "1.5d", "4294967296h", "1\u{e9}"] {
+            assert_eq!(days(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn times_are_numbers_with_a_unit() {
         let every = |text| parse_every(text).map(|time| time.as_secs()).ok();
         assert_eq!([every("90s"), every("15min"), every("1h")], [Some(90), Some(900), Some(3600)]);

@@ -46,6 +46,5 @@ pub fn each(
             bar.set_position(count);
         }
     }
-    bar.finish_and_clear();
     Ok(())
 }

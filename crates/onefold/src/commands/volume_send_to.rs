@@ -203,7 +203,6 @@ fn send(
         }
         from = frame.upto;
     }
-    bar.finish_and_clear();
     let left_out = asker.left_out_bytes();
     Ok(Sent { bytes: asker.finish().bytes, left_out })
 }

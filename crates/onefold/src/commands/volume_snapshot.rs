@@ -192,3 +192,18 @@ pub fn hold_or_release(
     let request = HoldRequest { snapshot: args.snapshot.clone() };
     call(&args.pool, operation, &request, printer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_written_in_one_way_and_none_is_zero() {
+        for identity in [1, 0xab, u64::MAX] {
+            assert_eq!(identity_of(&identity_text(identity)), Some(identity));
+        }
+        for bad in ["0000000000000000", "00000000000000AB", "ab", "", "+000000000000001"] {
+            assert_eq!(identity_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -212,6 +212,10 @@ pub mod tests {
         let half = readings.quantile_s("write", 0.45).unwrap();
         assert!((half - 1.5e-6).abs() < 1e-12, "{half}");
         assert_eq!(readings.quantile_s("write", 0.99), Some(2e-6), "more than the last bound");
+        let mut quick = Readings::default();
+        quick.push(Reading::of(0.0, told(7, 1000, 0)).unwrap());
+        quick.push(Reading::of(2.0, told(7, 1090, 0)).unwrap());
+        assert_eq!(quick.quantile_s("write", 1.0), Some(2e-6), "none took longer");
         // Of the last three readings alone: 100 in four seconds.
         readings.push(Reading::of(4.0, told(7, 1140, 10)).unwrap());
         readings.push(Reading::of(6.0, told(7, 1190, 10)).unwrap());

@@ -124,6 +124,7 @@ mod tests {
         let all = lines.join("\n");
         for words in [
             "pool demo   live   1 client",
+            "read 0 B/s, 0/s",
             "write 50.0 MiB/s, 50/s",
             "write      2 us",
             "logical       4.0 GiB",

@@ -178,7 +178,6 @@ fn all(specs: &[ServerSpec], args: &ArrayRunArgs, printer: &Printer) -> Result<V
             });
         }
     });
-    bar.finish_and_clear();
     let results = results.into_iter().map(|slot| slot.into_inner().expect("nobody panics with it"));
     results
         .map(|result| result.expect("every description was taken"))

@@ -173,7 +173,6 @@ fn watched(
         }
         work.join().expect("the run does not panic")
     });
-    bar.finish_and_clear();
     result.map_err(|error| failed(&error, spec))
 }
 
@@ -254,7 +253,7 @@ fn watched_sweep(
     let answered: Vec<AtomicU64> = specs.iter().map(|_| AtomicU64::new(0)).collect();
     let open: &OpenTrace<'_> =
         &|| open_trace(args).map_err(|failure| RunError::Trace(failure.message));
-    let results = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let (done, is_done) = channel::<()>();
         let work = scope.spawn(|| {
             let _done = done;
@@ -269,9 +268,7 @@ fn watched_sweep(
             bar.set_position(answered.iter().map(|count| count.load(Ordering::Relaxed)).sum());
         }
         work.join().expect("the sweep does not panic")
-    });
-    bar.finish_and_clear();
-    results
+    })
 }
 
 /// A value as the number or switch that it is, else as text.
