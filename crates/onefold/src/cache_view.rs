@@ -234,6 +234,7 @@ mod tests {
             problem: None,
             totals: TierTotals {
                 requests: 1,
+                hits: 1,
                 bytes: 4096,
                 slow_bytes: 8192,
                 ..TierTotals::default()

@@ -191,6 +191,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_passphrase_in_a_file_is_its_first_line_whatever_ends_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        for (text, expected) in
+            [("a b\nc", "a b"), ("a b\r\n", "a b"), ("a b", "a b"), ("a\rb\r\r\n", "a\rb\r")]
+        {
+            fs::write(&path, text).unwrap();
+            let Secret::Passphrase(found) = passphrase_of(&path).unwrap() else { panic!("{text}") };
+            assert_eq!(found, expected.as_bytes(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn the_key_that_ends_a_passphrase_is_no_part_of_it() {
         for (line, passphrase) in [("a b \n", "a b "), ("a\n\n", "a\n"), ("a", "a"), ("", "")] {
             assert_eq!(without_its_end(line.into()), passphrase.as_bytes());

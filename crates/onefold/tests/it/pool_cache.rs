@@ -175,6 +175,7 @@ fn advice_counts_what_a_cache_would_have_done_with_the_recorded_reads() {
     let chosen = ["--policy", "lru", "--policy", "larc", "--endurance", "10G"];
     let text = sandbox.ok(&[&advise[..], &chosen].concat());
     assert!(text.text().contains("lru ") && text.text().contains("larc"), "{}", text.text());
+    assert!(!text.text().contains("left out"), "{}", text.text());
     let refused = sandbox.onefold(&[&advise[..], &["--policy", "lri"]].concat());
     assert!(
         refused.code == Some(2) && refused.err.contains("did you mean `lru`"),

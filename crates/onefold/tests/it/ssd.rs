@@ -90,6 +90,7 @@ fn a_drive_is_opened_as_it_is_and_other_wishes_are_refused_by_name() {
     let said = run(&["--set", "geometry.plans_per_die=2"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
     assert!(said.err.contains("planes_per_die"), "{}", said.err);
+    assert_eq!(run(&["--run", "exit 1"]).code, Some(1), "the status of what it was for");
     let server = serve(&sandbox, &[]);
     let said = run(&[]);
     assert_eq!(said.code, Some(2), "{}", said.err);

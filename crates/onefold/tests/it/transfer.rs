@@ -91,7 +91,9 @@ fn importing_over_old_data_leaves_none_of_it_in_the_holes() {
     sparse_file(&sandbox, "in", 8 << 20);
     sandbox.ok(&["pool", "create", "pool"]);
     sandbox.ok(&["volume", "import", "pool", "v", "old"]);
-    sandbox.ok(&["volume", "import", "pool", "v", "in"]);
+    let said = sandbox.ok(&["volume", "import", "pool", "v", "in"]);
+    let warned = "volume 'v' holds 8 MiB of data already; its beginning is overwritten";
+    assert!(said.err.contains(warned), "{}", said.err);
     sandbox.ok(&["volume", "export", "pool", "v", "out"]);
     assert_same(&sandbox.path("in"), &sandbox.path("out"));
 }
