@@ -1,9 +1,8 @@
 //! What opens encrypted archives: read from files, asked for, made, and changed.
 //! Room: onefold.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use onefold_archive::{Argon2Cost, LockKind, NewKey, Secret, SecretKind};
@@ -14,6 +13,7 @@ use super::archive::{failure, open};
 use crate::archive_place::Place;
 use crate::args::{ArchiveCreateArgs, ArchiveKeyArgs, KeyArgs};
 use crate::failure::{Failure, Result};
+use crate::out_file::OutFile;
 use crate::output::Printer;
 
 /// Bytes of a key file that is made.
@@ -127,21 +127,13 @@ fn passphrase_of(path: &Path) -> Result<Secret> {
     Ok(Secret::Passphrase(bytes))
 }
 
-/// A new random key, durable before anything is encrypted with it.
+/// A new random key, durable before anything is encrypted with it, and whole or not there.
 fn make_key_file(path: &Path) -> Result<()> {
     let mut bytes = [0; KEY_FILE_BYTES];
     random(&mut bytes)?;
-    let unusable = |e| Failure::unusable("make the key file", path, e);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(unusable)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(unusable)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
-    folder.sync_all().map_err(unusable)
+    let mut file = OutFile::create_private(path, false)?;
+    file.write_all(&bytes).map_err(|e| Failure::broke("make the key file", path, e))?;
+    file.finish()
 }
 
 /// The terminal, where there is one, whatever stdin is.
@@ -197,10 +189,26 @@ mod tests {
         for (text, expected) in
             [("a b\nc", "a b"), ("a b\r\n", "a b"), ("a b", "a b"), ("a\rb\r\r\n", "a\rb\r")]
         {
-            fs::write(&path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
             let Secret::Passphrase(found) = passphrase_of(&path).unwrap() else { panic!("{text}") };
             assert_eq!(found, expected.as_bytes(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_key_file_is_its_owner_s_and_nothing_of_it_stays_where_it_cannot_be_made() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        make_key_file(&path).unwrap();
+        let key = std::fs::metadata(&path).unwrap();
+        assert_eq!((key.len(), key.permissions().mode() & 0o777), (64, 0o600));
+        let before = std::fs::read(&path).unwrap();
+        assert!(make_key_file(&path).is_err() && std::fs::read(&path).unwrap() == before);
+        let missing = make_key_file(&folder.path().join("none/key")).unwrap_err();
+        assert!(missing.message.contains("none/key"), "{}", missing.message);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     }
 
     #[test]

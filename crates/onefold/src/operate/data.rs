@@ -62,8 +62,9 @@ pub fn error_of(told: Told, name: &str) -> BlockError {
     }
 }
 
-/// Extents that were told.
-pub fn extents_of(bytes: &[u8]) -> Result<Vec<Extent>, BlockError> {
+/// Extents that were told of `len` bytes. None, an empty one, or more bytes than were asked for
+/// make no sense: whoever goes on behind them would come to a wrong end, or to none.
+pub fn extents_of(bytes: &[u8], len: u64) -> Result<Vec<Extent>, BlockError> {
     let nonsense = || BlockError::Io {
         context: "read from the server".to_owned(),
         source: io::ErrorKind::InvalidData.into(),
@@ -78,7 +79,11 @@ pub fn extents_of(bytes: &[u8]) -> Result<Vec<Extent>, BlockError> {
         };
         Ok(Extent { len_bytes, kind })
     };
-    rows.into_iter().map(extent).collect()
+    let extents: Vec<Extent> = rows.into_iter().map(extent).collect::<Result<_, _>>()?;
+    let told = extents.iter().try_fold(0_u64, |sum, extent| sum.checked_add(extent.len_bytes));
+    let some =
+        extents.iter().all(|extent| extent.len_bytes > 0) && extents.is_empty() == (len == 0);
+    if some && told.is_some_and(|told| told <= len) { Ok(extents) } else { Err(nonsense()) }
 }
 
 /// The answer to a request for a piece of a volume. `path` is what comes behind `data/`.
@@ -290,7 +295,10 @@ mod tests {
         assert_eq!(size, json!({ "size_bytes": 8 << 20, "block_bytes": 4096 }));
         done("PUT main/bytes?offset=4096", &[7; 8192]);
         assert!(done("GET main/bytes?offset=4095&length=3", &[]) == [0, 7, 7]);
-        let extents = |line| extents_of(&done(line, &[])).unwrap();
+        let extents = |line: &str| {
+            let len = line.split_once("length=").unwrap().1.parse().unwrap();
+            extents_of(&done(line, &[]), len).unwrap()
+        };
         let extent = |len_bytes, kind| Extent { len_bytes, kind };
         let (hole, data) = (ExtentKind::Hole, ExtentKind::Data);
         assert_eq!(
@@ -328,7 +336,19 @@ mod tests {
             assert_eq!(std::mem::discriminant(&there), std::mem::discriminant(&sent));
         }
         let nonsense: [&[u8]; 3] = [b"[[4096, 3]]", b"{}", b""];
-        assert!(nonsense.iter().all(|bytes| extents_of(bytes).is_err()));
+        assert!(nonsense.iter().all(|bytes| extents_of(bytes, 4096).is_err()));
+        for (told, len, makes_sense) in [
+            ("[[4096, 2]]", 4096, true),
+            ("[[512, 2], [1024, 0]]", 4096, true),
+            ("[]", 0, true),
+            ("[]", 4096, false),
+            ("[[0, 2]]", 0, false),
+            ("[[0, 2], [4096, 0]]", 4096, false),
+            ("[[4096, 2], [1, 0]]", 4096, false),
+            ("[[18446744073709551615, 2], [1, 0]]", 4096, false),
+        ] {
+            assert_eq!(extents_of(told.as_bytes(), len).is_ok(), makes_sense, "{told} of {len}");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl RemoteVolume {
             if answer.status == OK { about } else { told(&answer, name).map_err(failed)? };
         let number = |name: &str| about.get(name).and_then(Value::as_u64);
         let nonsense = || Failure::bad(format!("volume '{name}': the server tells no size"));
-        let (size, block) = number("size_bytes").zip(number("block_bytes")).ok_or_else(nonsense)?;
+        let told = number("size_bytes").zip(number("block_bytes"));
+        let (size, block) = told.filter(|(_, block)| *block > 0).ok_or_else(nonsense)?;
         *volume.size_bytes.get_mut() = size;
         volume.block_bytes = block.try_into().map_err(|_| nonsense())?;
         Ok(volume)
@@ -242,7 +243,7 @@ impl BlockDevice for RemoteVolume {
         self.check(offset, len)?;
         let extents =
             self.ask(Method::Get, &format!("/extents?offset={offset}&length={len}"), &[])?;
-        data::extents_of(&extents)
+        data::extents_of(&extents, len)
     }
 }
 
@@ -250,7 +251,9 @@ impl Asked for RemoteVolume {
     fn damaged_until(&self, offset: u64) -> u64 {
         let told = self.ask(Method::Get, &format!("/damaged?offset={offset}"), &[]).ok();
         let told: Option<Value> = told.and_then(|told| serde_json::from_slice(&told).ok());
-        told.and_then(|told| told.get("until")?.as_u64()).unwrap_or(offset)
+        let until = told.and_then(|told| told.get("until")?.as_u64()).unwrap_or(offset);
+        // Nothing is behind its end, whatever the server says.
+        until.min(self.size_bytes())
     }
 
     fn resized(&self, size_bytes: u64) {

@@ -10,6 +10,7 @@ use onefold_control::http::{Request, Response};
 use onefold_control::socket::Bound;
 use onefold_control::{Handler, Limits, Peer, Server};
 use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+use serde_json::json;
 
 use super::*;
 use crate::serve::pool_exports::PoolExports;
@@ -46,5 +47,51 @@ fn it_is_a_device_like_any_other() {
             pool.create_volume(&name, ByteSize(size.next_multiple_of(4096))).unwrap();
             Arc::new(RemoteVolume::open(at.path(), &name).unwrap())
         });
+    }
+}
+
+/// A server of something else, which counts how often it is told to flush.
+#[derive(Default)]
+struct Other(AtomicUsize);
+
+impl Handler for Other {
+    fn handle(&self, request: &Request, _: Peer) -> Response {
+        let told = match &*request.path {
+            "/api/v1/data/none" => json!({ "size_bytes": 8192, "block_bytes": 0 }),
+            "/api/v1/data/some" => json!({ "size_bytes": 8192, "block_bytes": 4096 }),
+            path if path.ends_with("/flush") => json!(self.0.fetch_add(1, Ordering::Relaxed)),
+            path if path.ends_with("/damaged") => json!({ "until": u64::MAX }),
+            path if path.ends_with("/extents") => json!([]),
+            _ => json!("bytes"),
+        };
+        Response::json(200, &told)
+    }
+}
+
+#[test]
+fn what_cannot_be_told_of_a_volume_is_an_error_and_not_its_end() {
+    let at = tempfile::tempdir().unwrap();
+    let bound = Bound::new(at.path()).unwrap();
+    let _server = Server::on_socket(bound, Arc::new(Other::default()), Limits::default()).unwrap();
+    let error = RemoteVolume::open(at.path(), "none").err().unwrap();
+    assert!(error.message.contains("tells no size"), "{}", error.message);
+    let volume = RemoteVolume::open(at.path(), "some").unwrap();
+    assert!(volume.block_status(0, 8192).is_err());
+    assert!(volume.read_at(0, &mut [0; 512]).is_err());
+    assert_eq!(volume.damaged_until(4096), 8192);
+}
+
+#[test]
+fn what_is_to_be_durable_is_flushed_behind_the_server() {
+    let at = tempfile::tempdir().unwrap();
+    let bound = Bound::new(at.path()).unwrap();
+    let other = Arc::new(Other::default());
+    let _server = Server::on_socket(bound, Arc::clone(&other) as _, Limits::default()).unwrap();
+    let volume = RemoteVolume::open(at.path(), "some").unwrap();
+    for fua in [false, true] {
+        volume.write_at(0, &[1; 512], fua).unwrap();
+        volume.write_zeroes(0, 512, ZeroOptions { fua, ..ZeroOptions::default() }).unwrap();
+        volume.trim(0, 512, fua).unwrap();
+        assert_eq!(other.0.load(Ordering::Relaxed), if fua { 3 } else { 0 });
     }
 }
