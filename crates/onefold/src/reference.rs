@@ -81,7 +81,7 @@ fn row(arg: &Arg, text: &mut String) {
         None => value,
     };
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let help = in_a_line(&help).replace('|', "\\|");
     let default: Vec<String> = arg
         .get_default_values()
         .iter()
@@ -92,4 +92,22 @@ fn row(arg: &Arg, text: &mut String) {
     let env = if is_setting(arg) || !env.is_empty() { env } else { String::new() };
     let cell = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
     let _ = writeln!(text, "| `{name}` | {help} | {} | {} |", cell(default.join(", ")), cell(env));
+}
+
+/// Paragraphs behind each other. The first of a help has no full stop, as it mostly stands alone.
+fn in_a_line(help: &str) -> String {
+    let paragraphs: Vec<String> = help
+        .split("\n\n")
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let mut line = String::new();
+    for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
+        match line.chars().last() {
+            None => {}
+            Some('.' | ':' | ';' | '?' | '!') => line.push(' '),
+            Some(_) => line.push_str(". "),
+        }
+        line.push_str(paragraph);
+    }
+    line
 }

@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use super::command_line::{assert_is_file, crate_path};
 use super::harness::{Sandbox, tool};
 
 const MSR: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n\
@@ -13,6 +12,8 @@ const MSR: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n
 #[cfg(feature = "parquet")]
 #[test]
 fn a_trace_goes_through_both_formats_and_is_counted_the_same() {
+    use super::command_line::{assert_is_file, crate_path};
+
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("in.txt"), MSR).unwrap();
     let said = sandbox.ok(&["trace", "convert", "in.txt", "a.parquet"]);
