@@ -47,17 +47,12 @@ pub fn duplicates_table(status: &PoolStatus) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::SimFolder;
-    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
-
     use super::*;
+    use crate::test_pool;
 
     #[test]
     fn what_was_found_and_what_is_left_is_told_row_by_row() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let empty = pool.status().unwrap();
         assert!(duplicates_table(&empty).is_none());
         let rows = |change: &dyn Fn(&mut PoolStatus)| {

@@ -36,6 +36,8 @@ mod shell;
 mod status_view;
 mod store_folder;
 mod table;
+#[cfg(test)]
+mod test_pool;
 mod text_file;
 #[cfg(feature = "top")]
 mod top;

@@ -472,18 +472,14 @@ impl StatusJson {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::SimFolder;
     use onefold_block::kept_text::assert_text;
-    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
 
     use super::*;
+    use crate::test_pool;
 
     /// Of a pool in which nothing is.
     fn empty() -> PoolStatus {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let status = Pool::open(&folder, &OpenOptions::default()).unwrap().status().unwrap();
+        let status = test_pool::pool().status().unwrap();
         PoolStatus {
             generation: None,
             stored_bytes: 1 << 20,

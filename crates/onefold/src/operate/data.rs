@@ -230,18 +230,15 @@ fn read(volume: &Volume, offset: u64, length: u64) -> Result<Vec<u8>, BlockError
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{ByteSize, SimFolder};
+    use onefold_block::ByteSize;
     use onefold_content::Fingerprinter;
     use onefold_control::http::Body;
-    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
 
     use super::*;
+    use crate::test_pool;
 
     fn pool() -> Pool {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         pool.create_volume("main", ByteSize(8 << 20)).unwrap();
         pool
     }

@@ -135,17 +135,14 @@ fn work(pool: &Pool, target: SpaceTarget, idle: Duration) -> Result<bool, PoolEr
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
-    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+    use onefold_block::{BlockDevice as _, ByteSize};
 
     use super::*;
+    use crate::test_pool;
 
     #[test]
     fn it_works_when_it_may_and_holds_the_pool_no_longer_than_it_runs() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
         let space_target = SpaceTarget::new(1.5).unwrap();
         let args = |background| BackgroundArgs { background, space_target };

@@ -103,17 +103,14 @@ impl LiveRecording {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{ByteSize, SimFolder};
-    use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+    use onefold_block::ByteSize;
 
     use super::*;
+    use crate::test_pool;
 
     #[test]
     fn what_nobody_fetches_ends_the_recording_and_what_is_fetched_is_whole() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let volume = pool.create_volume("main", ByteSize(16 << 20)).unwrap();
         assert!(LiveRecording::new(1, &volume, 8192).is_err());
         let recording = LiveRecording::new(1, &volume, 512).unwrap();

@@ -295,17 +295,12 @@ impl Exports for PoolExports {
 mod tests {
     use std::time::Duration;
 
-    use onefold_block::SimFolder;
-    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
-
     use super::*;
+    use crate::test_pool;
 
     #[test]
     fn volumes_come_go_and_change_their_names_and_their_clients_are_counted() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let exports = PoolExports::new(pool.clone(), None);
         assert!(
             exports.list(&Client::Local).is_empty() && exports.open("", &Client::Local).is_none()
@@ -332,10 +327,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_nobody_asks_after_makes_room_for_the_next() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         pool.create_volume("a", ByteSize(1 << 20)).unwrap();
         let exports = PoolExports::new(pool, None);
         let device = exports.open("a", &Client::Local).unwrap();
@@ -358,10 +350,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_volume_as_far_as_there_is_room_and_then_together() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let exports = PoolExports::new(pool.clone(), None);
         let use_of = |name: &str| {
             pool.create_volume(name, ByteSize(4096)).unwrap();
@@ -386,10 +375,7 @@ mod tests {
 
     #[test]
     fn over_the_network_a_client_sees_its_volumes_their_snapshots_and_nothing_else() {
-        let folder = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool();
         let exports = PoolExports::new(pool.clone(), None);
         for name in ["a", "b", "c"] {
             pool.create_volume(name, ByteSize(1 << 20)).unwrap();

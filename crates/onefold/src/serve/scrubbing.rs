@@ -130,18 +130,16 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
-    use onefold_pool::{OpenOptions, PoolIdentity, PoolSettings};
+    use onefold_block::{BlockDevice as _, ByteSize};
+    use onefold_pool::PoolSettings;
 
     use super::*;
+    use crate::test_pool;
 
     #[test]
     fn a_pass_keeps_its_position_now_and_then_and_at_its_end_and_the_next_begins_from_the_start() {
-        let sim = SimFolder::new();
-        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
         let settings = PoolSettings { container_bytes: 256 << 10, ..PoolSettings::default() };
-        Pool::create(&sim, &settings, identity).unwrap();
-        let pool = Pool::open(&sim, &OpenOptions::default()).unwrap();
+        let pool = test_pool::pool_of(&settings);
         let volume = pool.create_volume("main", ByteSize(2 << 20)).unwrap();
         let noise = onefold_block::SplitMix64::new(1).bytes(2 << 20);
         volume.write_at(0, &noise, true).unwrap();

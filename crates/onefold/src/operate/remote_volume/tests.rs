@@ -4,16 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use onefold_block::ByteSize;
 use onefold_block::conformance::device::CHECKS;
-use onefold_block::{ByteSize, SimFolder};
 use onefold_control::http::{Request, Response};
 use onefold_control::socket::Bound;
 use onefold_control::{Handler, Limits, Peer, Server};
-use onefold_pool::{OpenOptions, Pool, PoolIdentity, PoolSettings};
+use onefold_pool::Pool;
 use serde_json::json;
 
 use super::*;
 use crate::serve::pool_exports::PoolExports;
+use crate::test_pool;
 
 /// A server of the data of a pool.
 struct Served {
@@ -30,10 +31,7 @@ impl Handler for Served {
 
 #[test]
 fn it_is_a_device_like_any_other() {
-    let folder = SimFolder::new();
-    let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
-    Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
-    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let pool = test_pool::pool();
     let exports = Arc::new(PoolExports::new(pool.clone(), None));
     let at = tempfile::tempdir().unwrap();
     let served = Arc::new(Served { pool: pool.clone(), exports });
