@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -199,11 +200,11 @@ fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
         prefix.push(name);
         prefix.push(".");
     }
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".partial")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder(path))
+    // Opened here, as errors of the library tell a temporary name that is nobody's matter.
+    let open = |path: &Path| {
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path)
+    };
+    tempfile::Builder::new().prefix(&prefix).suffix(".partial").make_in(folder(path), open)
 }
 
 #[cfg(test)]

@@ -58,6 +58,24 @@ impl Secret {
             Self::KeyFile(_) => SecretKind::KeyFile,
         }
     }
+
+    /// Refuse what must not protect a new archive.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Setting`] for a key file that is too short or too long, and for an empty
+    /// passphrase.
+    pub fn check(&self) -> Result<(), ArchiveError> {
+        match self {
+            Self::KeyFile(content) if !KEY_FILE_BYTES.contains(&content.len()) => {
+                let problem = format!("a key file has 32 bytes to 1 MiB, not {}", content.len());
+                Err(ArchiveError::Setting(problem))
+            }
+            Self::Passphrase(text) if text.is_empty() => {
+                Err(ArchiveError::Setting("the passphrase is empty".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -147,15 +165,7 @@ impl Protection {
     /// Wrap a master key. `settings` are the bytes that only fit this archive.
     pub fn new(new: &NewKey<'_>, settings: &[u8]) -> Result<Self, ArchiveError> {
         let NewKey { secret, cost, salt, master } = new;
-        if let Secret::KeyFile(content) = secret
-            && !KEY_FILE_BYTES.contains(&content.len())
-        {
-            let problem = format!("a key file has 32 bytes to 1 MiB, not {}", content.len());
-            return Err(ArchiveError::Setting(problem));
-        }
-        if matches!(secret, Secret::Passphrase(text) if text.is_empty()) {
-            return Err(ArchiveError::Setting("the passphrase is empty".to_owned()));
-        }
+        secret.check()?;
         let mut wrapped = [0; WRAPPED_BYTES];
         let mut made = Self { kind: secret.kind(), cost: *cost, salt: *salt, wrapped };
         let (key, tag) = wrapped.split_at_mut(master.len());

@@ -50,7 +50,7 @@ pub fn secret_to_create(args: &ArchiveCreateArgs) -> Result<Option<Secret>> {
     new_secret(passphrase_file.as_deref(), key_file.as_deref()).map(Some)
 }
 
-fn new_secret(passphrase_file: Option<&Path>, new_key_file: Option<&Path>) -> Result<Secret> {
+fn chosen_secret(passphrase_file: Option<&Path>, new_key_file: Option<&Path>) -> Result<Secret> {
     match (passphrase_file, new_key_file) {
         (Some(_), Some(_)) => Err(Failure::nothing_done(
             "give a passphrase or a key file, not both: one of them opens the archive",
@@ -125,6 +125,13 @@ fn passphrase_of(path: &Path) -> Result<Secret> {
         bytes.pop();
     }
     Ok(Secret::Passphrase(bytes))
+}
+
+/// What is to open an archive from now on. It is refused here, before anything is made.
+fn new_secret(passphrase_file: Option<&Path>, new_key_file: Option<&Path>) -> Result<Secret> {
+    let secret = chosen_secret(passphrase_file, new_key_file)?;
+    secret.check().map_err(|error| Failure::nothing_done(error.to_string()))?;
+    Ok(secret)
 }
 
 /// A new random key, durable before anything is encrypted with it, and whole or not there.

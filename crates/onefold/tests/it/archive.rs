@@ -243,6 +243,21 @@ fn an_encrypted_archive_is_opened_by_its_secret_alone() {
         assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
         said
     };
+    fs::write(sandbox.path("short"), [7; 31]).unwrap();
+    fs::write(sandbox.path("empty"), "\n").unwrap();
+    for (key, told) in [
+        (["--key-file", "short"], "a key file has 32 bytes to 1 MiB, not 31"),
+        (["--passphrase-file", "empty"], "the passphrase is empty"),
+        (
+            ["--key-file", "none/key"],
+            "cannot write 'none/key': No such file or directory (os error 2)\n",
+        ),
+    ] {
+        let said = archive(&["create", "store"], &key);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(told), "{}", said.err);
+        assert!(!sandbox.path("store").exists(), "nothing is left behind");
+    }
     assert!(done(&["create", "store"], &first).err.contains("a passphrase opens it"));
     done(&["add", "store", "data"], &first);
     assert!(done(&["ls", "store"], &first).text().contains("a name that tells"));
