@@ -259,8 +259,7 @@ impl Archive {
         let is_live =
             |chunk: &DirectoryEntry| live.binary_search(&place(&chunk.reference(id))).is_ok();
         // Of what nobody needs nothing is decoded.
-        let wanted = |chunks: &[DirectoryEntry]| chunks.iter().any(is_live);
-        containers::read_wanted(&*self.store, (id, &directory), decoder, wanted, |group| {
+        containers::read_wanted(&*self.store, (id, &directory), decoder, is_live, |group| {
             let mut chunks = group.chunks.to_vec();
             chunks.retain(is_live);
             for entry in &chunks {

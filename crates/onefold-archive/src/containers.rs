@@ -139,7 +139,7 @@ pub struct ReadGroup<'a> {
     pub chunks: &'a [DirectoryEntry],
     /// Its stored bytes.
     pub stored: &'a [u8],
-    /// Its content.
+    /// Its content, up to the last chunk that is wanted.
     pub content: Result<&'a [u8], ArchiveError>,
 }
 
@@ -156,12 +156,13 @@ impl ReadGroup<'_> {
     }
 }
 
-/// Read a container, group by group, those of whose chunks something is `wanted`.
+/// Read a container, group by group, up to the last chunk of each that is `wanted`; groups of which
+/// none is are left out.
 pub fn read_wanted(
     store: &dyn ContainerStore,
     (id, directory): (ContainerId, &Directory),
     decoder: &mut GroupDecoder,
-    wanted: impl Fn(&[DirectoryEntry]) -> bool,
+    wanted: impl Fn(&DirectoryEntry) -> bool,
     mut take: impl FnMut(&ReadGroup<'_>) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let mut bytes = vec![0; store.len(id)? as usize];
@@ -172,9 +173,8 @@ pub fn read_wanted(
         let end = group.begin + group.len;
         let here;
         (here, chunks) = chunks.split_at(chunks.partition_point(|chunk| chunk.offset < end));
-        if !wanted(here) {
-            continue;
-        }
+        let Some(last) = here.iter().rfind(|&chunk| wanted(chunk)) else { continue };
+        let front = last.offset + last.len - group.begin;
         let place = group.at as usize - GROUP_HEADER_BYTES..group.place().end as usize;
         let with_header = if whole {
             Ok(bytes.get(place).unwrap_or_default())
@@ -194,10 +194,10 @@ pub fn read_wanted(
             if header == group.header(id) { Ok(stored) } else { Err(corrupt()) }
         });
         let (stored, decoded) = match parts {
-            Ok(stored) => (stored, decoder.decode(id, &group, stored, &mut content)),
+            Ok(stored) => (stored, decoder.decode(id, &group, stored, front, &mut content)),
             Err(error) => (&[][..], Err(error)),
         };
-        let content = decoded.map(|()| &content[..]);
+        let content = decoded.map(|()| &content[..front as usize]);
         take(&ReadGroup { group, chunks: here, stored, content })?;
     }
     Ok(())
@@ -257,12 +257,14 @@ impl GroupDecoder {
         Self { decompressor: Decompressor::new(), group_bytes_max }
     }
 
-    /// The content of a group of container `id`, in the place of what `content` holds.
+    /// The first `front` bytes of the content of a group of container `id`, in the place of what
+    /// `content` holds. It may hold anything behind them.
     pub fn decode(
         &mut self,
         id: ContainerId,
         group: &Group,
         stored: &[u8],
+        front: u32,
         content: &mut Vec<u8>,
     ) -> Result<(), ArchiveError> {
         let corrupt =
@@ -271,10 +273,10 @@ impl GroupDecoder {
         if len > self.group_bytes_max {
             return Err(corrupt(format!("a group of {len} bytes cannot be")));
         }
-        // All of it is written over; zeroes cost time only where it grows.
-        content.resize(len, 0);
+        // Zeroes cost time: it grows, and never shrinks.
+        content.resize(len.max(content.len()), 0);
         self.decompressor
-            .decompress_into(group.codec, stored, content)
+            .decompress_front(group.codec, stored, &mut content[..len], front as usize)
             .map_err(|error| corrupt(error.to_string()))
     }
 }
@@ -345,6 +347,41 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_decoded_up_to_the_last_chunk_that_is_wanted() {
+        let (folder, store) = store();
+        let mut writer = writer(&store, 1 << 20, Compression::Zstd(3));
+        let data: Vec<u8> =
+            SplitMix64::new(3).bytes(GROUP_BYTES).iter().map(|byte| byte % 17).collect();
+        let fingerprinter = Fingerprinter::with_key(FingerprintKind::Blake3, [1; 32]);
+        for data in data.chunks(1 << 14) {
+            writer.append(ChunkName::of(&fingerprinter.hash(data)), data, GROUP_BYTES).unwrap();
+        }
+        writer.finish().unwrap();
+        let (id, name) = (ContainerId::new(1), folder.list().unwrap().remove(0));
+        let directory = read_directory(&*store, id, &UUID).unwrap();
+        let end = u64::from(directory.groups.end());
+        for at in end - (1 << 12)..end {
+            folder.flip_bit(&name, at, 4).unwrap();
+        }
+        for (at, is_right) in [(0, true), (3, true), (15, false)] {
+            let wanted = |chunk: &DirectoryEntry| chunk.offset == at << 14;
+            let mut told = Vec::new();
+            let decoder = &mut GroupDecoder::new(0);
+            read_wanted(&*store, (id, &directory), decoder, wanted, |group| {
+                let chunk = &group.chunks[at as usize];
+                let right = group.bytes_of(chunk).is_ok_and(|bytes| {
+                    check_name(&fingerprinter, &chunk.reference(id), bytes).is_ok()
+                });
+                told.push((right, group.content.as_ref().map_or(0, |content| content.len())));
+                Ok(())
+            })
+            .unwrap();
+            let front = if is_right { (at as usize + 1) << 14 } else { 0 };
+            assert_eq!(told, [(is_right, front)], "chunk {at}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_with_a_group_is_named_with_its_place() {
         let (folder, store) = store();
         let mut writer = writer(&store, 1 << 20, Compression::None);
@@ -370,7 +407,7 @@ mod tests {
         let directory = read_directory(&*store, id, &UUID).unwrap();
         folder.flip_bit(&name, 70, 0).unwrap();
         let mut taken = Vec::new();
-        let wanted = |chunks: &[DirectoryEntry]| chunks.iter().any(|chunk| chunk.offset == 263_144);
+        let wanted = |chunk: &DirectoryEntry| chunk.offset == 263_144;
         read_wanted(&*store, (id, &directory), &mut GroupDecoder::new(0), wanted, |group| {
             taken.push((group.group.begin, group.chunks.len()));
             group.bytes_of(&group.chunks[1]).map(|bytes| assert!(bytes == &data[1000..2000]))
@@ -391,11 +428,11 @@ mod tests {
         // More than any group can have.
         let group = Group { begin: 0, len: 2_097_153, at: 77, stored: 5, codec: Codec::Raw };
         let mut content = vec![9; 3];
-        let decoded = GroupDecoder::new(0).decode(id, &group, &[0; 5], &mut content);
+        let decoded = GroupDecoder::new(0).decode(id, &group, &[0; 5], 5, &mut content);
         let why = corrupt(77, "a group of 2097153 bytes cannot be");
         assert_eq!(decoded.err().map(|error| error.to_string()), why);
         let zeroes = vec![0; 2_097_153];
-        GroupDecoder::new(2_097_153).decode(id, &group, &zeroes, &mut content).unwrap();
+        GroupDecoder::new(2_097_153).decode(id, &group, &zeroes, group.len, &mut content).unwrap();
         assert!(content == zeroes);
     }
 }

@@ -43,6 +43,14 @@ struct WantedGroup<'w> {
     slots: &'w [WantedSlot],
 }
 
+impl WantedGroup<'_> {
+    /// Bytes of the group's content up to where the last wanted chunk ends.
+    fn front(&self) -> u32 {
+        let end = self.slots.iter().map(|(chunk, _)| chunk.offset + chunk.len).max();
+        end.map_or(0, |end| end - self.group.begin)
+    }
+}
+
 impl Filler {
     /// Makes those of an archive.
     pub fn of(archive: &Archive) -> impl Fn() -> Self + Send + Sync + 'static + use<> {
@@ -117,7 +125,8 @@ impl Filler {
         for wanted in run {
             let from = (wanted.group.place().start - start) as usize;
             let stored = &self.buffer[from..from + wanted.group.stored as usize];
-            match self.decoder.decode(id, &wanted.group, stored, &mut self.content) {
+            let (group, front) = (&wanted.group, wanted.front());
+            match self.decoder.decode(id, group, stored, front, &mut self.content) {
                 Ok(()) => self.fill_group(wanted, filled),
                 Err(error) => filled.fail(wanted.slots, |chunk| damage(chunk, &error)),
             }

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
+
 use crate::compressibility::looks_incompressible;
 use crate::{lz4, lz4_encode};
 
@@ -243,7 +245,7 @@ pub enum DecompressError {
 #[derive(Default)]
 pub struct Decompressor {
     /// Made when the first zstd chunk comes: most pools have none.
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    zstd: Option<DCtx<'static>>,
 }
 
 impl Decompressor {
@@ -271,21 +273,53 @@ impl Decompressor {
                 expected
             }
             Codec::Lz4 => lz4::decompress(stored, out).ok_or(malformed)?,
-            Codec::Zstd => {
-                let decoder = match &mut self.zstd {
-                    Some(decoder) => decoder,
-                    None => self.zstd.insert(
-                        zstd::bulk::Decompressor::new().expect("no dictionary to be refused"),
-                    ),
-                };
-                decoder.decompress_to_buffer(stored, out).map_err(|_| malformed)?
-            }
+            Codec::Zstd => self.zstd().decompress(out, stored).map_err(|_| malformed)?,
         };
         if decoded == expected {
             Ok(())
         } else {
             Err(DecompressError::Length { codec, decoded, expected })
         }
+    }
+
+    /// Decodes at least the first `front` bytes of a chunk into `out`, which must have exactly the
+    /// chunk's length; what `out` has behind them is unspecified, and so is all of it after an
+    /// error. Of zstd, what comes later is not looked at, and its damage not found.
+    ///
+    /// # Panics
+    ///
+    /// When `front` is more than the chunk has.
+    pub fn decompress_front(
+        &mut self,
+        codec: Codec,
+        stored: &[u8],
+        out: &mut [u8],
+        front: usize,
+    ) -> Result<(), DecompressError> {
+        if codec != Codec::Zstd || front == out.len() {
+            return self.decompress_into(codec, stored, out);
+        }
+        let malformed = |_| DecompressError::Malformed { codec, stored: stored.len() };
+        let decoder = self.zstd();
+        // The one before may have ended in the middle.
+        decoder.reset(ResetDirective::SessionOnly).map_err(malformed)?;
+        let mut input = InBuffer::around(stored);
+        let mut output = OutBuffer::around(&mut out[..front]);
+        loop {
+            let before = (input.pos, output.pos());
+            let rest = decoder.decompress_stream(&mut output, &mut input).map_err(malformed)?;
+            let decoded = output.pos();
+            if decoded == front {
+                return Ok(());
+            }
+            if rest == 0 || before == (input.pos, decoded) {
+                return Err(DecompressError::Length { codec, decoded, expected: front });
+            }
+        }
+    }
+
+    fn zstd(&mut self) -> &mut DCtx<'static> {
+        self.zstd.get_or_insert_with(DCtx::create)
     }
 }
 

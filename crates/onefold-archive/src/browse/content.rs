@@ -287,7 +287,7 @@ impl Content {
         let decoder = lock(&self.decoders).pop();
         let mut decoder = decoder.unwrap_or_else(|| GroupDecoder::new(self.chunk_bytes_max));
         let mut content = Vec::new();
-        let decoded = decoder.decode(id, group, stored, &mut content);
+        let decoded = decoder.decode(id, group, stored, group.len, &mut content);
         lock(&self.decoders).push(decoder);
         decoded?;
         let content = Arc::new(content);

@@ -179,6 +179,43 @@ fn wrong_lengths_are_named() {
 }
 
 #[test]
+fn the_front_of_a_chunk_comes_back_whatever_was_decoded_before() {
+    // Some blocks of zstd, of at most 128 KiB each.
+    let data: Vec<u8> = noise(9, 500_000).iter().map(|byte| byte % 17).collect();
+    let mut decompressor = Decompressor::new();
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd(3)] {
+        let (codec, mut stored) = compress(compression, &data, unlimited(&data));
+        if codec == Codec::Raw {
+            stored.clone_from(&data);
+        }
+        let mut out = vec![0; data.len()];
+        for front in [0, 1, 131_072, 131_073, 300_000, 499_999, 500_000] {
+            out.fill(0xA5);
+            decompressor.decompress_front(codec, &stored, &mut out, front).expect("valid");
+            assert!(out[..front] == data[..front], "{front} bytes of {codec}");
+            decompressor.decompress_into(codec, &stored, &mut out).expect("valid");
+            assert!(out == data, "{codec} after {front} bytes");
+        }
+        // Too little was stored, or what belongs to a shorter chunk.
+        let cut = &stored[..stored.len() / 2];
+        assert!(decompressor.decompress_front(codec, cut, &mut out, 400_000).is_err(), "{codec}");
+        let (_, short) = compress(compression, &data[..400_000], unlimited(&data));
+        assert!(decompressor.decompress_front(codec, &short, &mut out, 400_001).is_err());
+    }
+    // Of zstd nothing is decoded that nobody wants.
+    let (codec, mut stored) = compress(Compression::Zstd(3), &data, unlimited(&data));
+    let len = stored.len();
+    stored[len / 2..].fill(0xFF);
+    let mut out = vec![0; data.len()];
+    decompressor.decompress_front(codec, &stored, &mut out, 100_000).expect("valid up to there");
+    assert!(out[..100_000] == data[..100_000]);
+    let malformed = DecompressError::Malformed { codec, stored: len };
+    let all = decompressor.decompress_front(codec, &stored, &mut out, 499_999);
+    assert_eq!(all, Err(malformed));
+    decompressor.decompress_front(codec, &stored, &mut out, 1).expect("valid after an error");
+}
+
+#[test]
 fn names_and_numbers_go_both_ways() {
     for text in ["none", "lz4", "zstd:3", "zstd:-7", "zstd:19"] {
         assert_eq!(text.parse::<Compression>().map(|c| c.to_string()), Ok(text.to_owned()));
