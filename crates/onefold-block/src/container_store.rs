@@ -61,6 +61,11 @@ pub trait ContainerStore: Send + Sync {
     /// store that cannot give it back answers `Ok`.
     fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError>;
 
+    /// Whether punching gives pages back one by one ([`crate::Folder::gives_pages_back`]).
+    fn gives_pages_back(&self) -> bool {
+        true
+    }
+
     /// Remove a container and give its space back. Removing what is not there is fine: a crash
     /// may have come between the decision and the deed.
     fn remove(&self, id: ContainerId) -> Result<(), StoreError>;

@@ -20,6 +20,7 @@ use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatvfs,
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::access::{Access, Group};
+use crate::copy_on_write;
 use crate::direct::Direct;
 use crate::media::{Folder, Media, MediaError};
 use crate::spent::{self, Part};
@@ -106,6 +107,12 @@ impl FileFolder {
         Ok(())
     }
 
+    /// Have what is made in it from now on be overwritten where it lies, also by a file system that
+    /// would copy: space that is set aside is a promise only then.
+    pub fn overwrite_in_place(&self) {
+        copy_on_write::overwrite_in_place(&self.directory);
+    }
+
     /// Bytes that its file system has left for us; `None` where it does not say, as over some
     /// networks.
     ///
@@ -184,6 +191,10 @@ impl Folder for FileFolder {
 
     fn sync_names(&self) -> Result<(), MediaError> {
         self.directory.sync_all().map_err(|e| failed("sync names in", &self.path, e))
+    }
+
+    fn gives_pages_back(&self) -> bool {
+        !copy_on_write::is_btrfs(&self.directory)
     }
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
@@ -334,7 +345,8 @@ impl FileMedia {
     }
 
     /// Answer a reservation that cannot succeed before the file system tries: ext4 keeps what it
-    /// took until it ran out, which leaves nothing for anybody else.
+    /// took until it ran out, which leaves nothing for anybody else. btrfs takes all or nothing, and
+    /// has more than it says.
     fn refuse_hopeless(&self, end: u64, len: u64) -> Result<(), MediaError> {
         let file_system =
             fstatvfs(&self.file).map_err(|e| failed("measure", &self.path, e.into()))?;
@@ -342,7 +354,7 @@ impl FileMedia {
         let needed = len.min(end.saturating_sub(self.allocated_bytes()?));
         let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
         // A file system without a size (some networks and memories) does not say what is free.
-        if file_system.f_blocks > 0 && needed > free {
+        if file_system.f_blocks > 0 && needed > free && !copy_on_write::is_btrfs(&self.file) {
             return Err(MediaError::NoSpace { name: self.path.display().to_string() });
         }
         Ok(())

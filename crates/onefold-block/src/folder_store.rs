@@ -158,6 +158,10 @@ impl ContainerStore for FolderContainerStore {
         self.media(id)?.punch(offset, len).map_err(|e| wrap(id, e))
     }
 
+    fn gives_pages_back(&self) -> bool {
+        self.folder.gives_pages_back()
+    }
+
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         let result = match self.folder.remove(&file_name(id)) {
             Ok(()) | Err(MediaError::NotFound { .. }) => Ok(()),

@@ -13,6 +13,7 @@ pub mod bytes;
 pub mod calendar;
 pub mod conformance;
 pub mod container_store;
+mod copy_on_write;
 pub mod device;
 mod direct;
 pub mod file_media;

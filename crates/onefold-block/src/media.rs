@@ -175,6 +175,13 @@ pub trait Folder: Send + Sync {
         1
     }
 
+    /// Whether [`Media::punch`] gives pages of 4 KiB back one by one. Where not, it gives nothing
+    /// back as long as anything is used of what was written together, whatever
+    /// [`Media::allocated_bytes`] says.
+    fn gives_pages_back(&self) -> bool {
+        true
+    }
+
     /// A folder inside this one, made if it is not there.
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError>;
 

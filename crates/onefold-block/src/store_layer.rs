@@ -48,6 +48,11 @@ pub trait StoreLayer: Send + Sync {
         self.below().punch(id, offset, len)
     }
 
+    /// [`ContainerStore::gives_pages_back`].
+    fn gives_pages_back(&self) -> bool {
+        self.below().gives_pages_back()
+    }
+
     /// [`ContainerStore::remove`].
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         self.below().remove(id)
@@ -116,6 +121,10 @@ impl<L: StoreLayer> ContainerStore for L {
 
     fn punch(&self, id: ContainerId, offset: u64, len: u64) -> Result<(), StoreError> {
         StoreLayer::punch(self, id, offset, len)
+    }
+
+    fn gives_pages_back(&self) -> bool {
+        StoreLayer::gives_pages_back(self)
     }
 
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {

@@ -37,6 +37,7 @@ impl Pool {
         open::refuse_others(&folder)?;
         // A folder that was there already may have let others in.
         folder.restrict(None)?;
+        folder.overwrite_in_place();
         let lock = lock::acquire(path, false)?;
         open::create(&folder, settings, identity)?;
         lock.keep();

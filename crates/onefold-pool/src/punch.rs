@@ -83,7 +83,8 @@ impl Inner {
         punching: &Punching,
         wanted: &dyn Fn(ContainerId, &ContainerInfo) -> bool,
     ) -> Option<LivePass> {
-        let closed = if punching.in_vain { Vec::new() } else { self.close_for_punching(wanted) };
+        let in_vain = punching.in_vain || !self.store.gives_pages_back();
+        let closed = if in_vain { Vec::new() } else { self.close_for_punching(wanted) };
         (!closed.is_empty()).then(|| self.begin_live_pass(closed))
     }
 

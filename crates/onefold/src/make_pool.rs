@@ -54,6 +54,7 @@ pub fn create(
     let free = folder.free_bytes().map_err(|error| failed(error.into()))?;
     must_have_room(pool, free, settings)?;
     folder.restrict(access.group).map_err(|error| failed(error.into()))?;
+    folder.overwrite_in_place();
     let lock = Pool::lock_at(pool).map_err(failed)?;
     create_in(&folder, settings, identity, &text).map_err(failed)?;
     lock.keep();

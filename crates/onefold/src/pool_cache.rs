@@ -211,7 +211,7 @@ pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathB
         .hint("name a folder of its own, on the fast device"))
     };
     apart(&absolute(folder)?)?;
-    store_folder::make(folder, group)?;
+    store_folder::make(folder, group)?.overwrite_in_place();
     // Once more, now that links in its path can be followed.
     let folder = folder.canonicalize().map_err(refused)?;
     apart(&folder)?;

@@ -108,6 +108,10 @@ impl Folder for SealedFolder {
         self.inner.reads_at_once()
     }
 
+    fn gives_pages_back(&self) -> bool {
+        self.inner.gives_pages_back()
+    }
+
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(self.within(name, self.inner.subfolder(name)?))
     }

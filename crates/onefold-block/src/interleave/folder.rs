@@ -51,6 +51,10 @@ impl Folder for PointFolder {
         within("sync", "folder", || self.0.sync_names())
     }
 
+    fn gives_pages_back(&self) -> bool {
+        self.0.gives_pages_back()
+    }
+
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         Ok(Arc::new(Self(self.0.subfolder(name)?)))
     }

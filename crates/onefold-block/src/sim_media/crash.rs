@@ -51,6 +51,7 @@ pub(super) fn after_crash(world: &World, seed: u64, mode: CrashMode) -> World {
         CrashMode::Random => None,
     };
     let mut left = World::new(world.capacity_bytes);
+    left.keeps_pages = world.keeps_pages;
     copy_folder(world, ROOT, &mut left, ROOT, whole, &mut random);
     left
 }

@@ -139,6 +139,12 @@ impl SimFolder {
         self.world().capacity_bytes = bytes;
     }
 
+    /// Be a disk that says of itself that punching gives no single page back
+    /// ([`Folder::gives_pages_back`]).
+    pub fn keep_pages(&self) {
+        self.world().keeps_pages = true;
+    }
+
     /// Bytes taken by files that have a name or an open handle, reservations included.
     pub fn used_bytes(&self) -> u64 {
         self.world().used_bytes()
@@ -301,6 +307,10 @@ impl Folder for SimFolder {
             Admitted::Partial(..) => world.fail_sync_names(self.node),
         }
         admitted.finish()
+    }
+
+    fn gives_pages_back(&self) -> bool {
+        !self.world().keeps_pages
     }
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {

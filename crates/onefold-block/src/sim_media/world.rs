@@ -81,6 +81,8 @@ pub(super) struct World {
     crash_at: Option<u64>,
     pub(super) crashed: bool,
     pub(super) capacity_bytes: Option<u64>,
+    /// Punching gives no single page back.
+    pub(super) keeps_pages: bool,
 }
 
 /// What an admitted operation is to do, with its number.
@@ -123,6 +125,7 @@ impl World {
             crash_at: None,
             crashed: false,
             capacity_bytes,
+            keeps_pages: false,
         }
     }
 

@@ -44,6 +44,9 @@ impl ContainerStore for Asked {
         self.note(format!("punch {id} {offset} {len}"));
         Ok(())
     }
+    fn gives_pages_back(&self) -> bool {
+        false
+    }
     fn remove(&self, id: ContainerId) -> Result<(), StoreError> {
         self.note(format!("remove {id}"));
         Err(StoreError::NotFound { id })
@@ -99,7 +102,8 @@ fn ask(store: &dyn ContainerStore) -> String {
     );
     store.tell_references(&[(id, 1), (id, 2)]);
     store.tell_moved(id);
-    format!("{done:?} {buf:?} {:?} {}", store.tag(id), store.reads_at_once())
+    let hints = (store.tag(id), store.reads_at_once(), store.gives_pages_back());
+    format!("{done:?} {buf:?} {hints:?}")
 }
 
 #[test]

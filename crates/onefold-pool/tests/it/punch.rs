@@ -122,8 +122,20 @@ fn pool_space(folder: &SimFolder) -> onefold_pool::SpaceTotals {
 
 #[test]
 fn a_store_that_cannot_punch_is_a_full_disk_and_nothing_else() {
+    full_without_punching(|folder| folder.fail_from(&[OpKind::Punch], 1, FaultKind::Enospc));
+}
+
+/// btrfs counts a page as given back that its extent still takes: what was dead would count as gone,
+/// and not be moved any more when there is room for that.
+#[test]
+fn a_store_that_gives_no_single_page_back_is_not_asked_to() {
+    let folder = full_without_punching(SimFolder::keep_pages);
+    assert!(!folder.op_log().contains("Punch"), "{}", folder.op_log());
+}
+
+fn full_without_punching(cannot: impl Fn(&SimFolder)) -> SimFolder {
     let (folder, pool, volume, mut seeds) = pool_of_few();
-    folder.fail_from(&[OpKind::Punch], 1, FaultKind::Enospc);
+    cannot(&folder);
     give_up(&folder, &volume, &mut seeds);
     let failed = (1000..2000).find(|&block| match write(&volume, block, 5000 + block) {
         Ok(()) => {
@@ -141,6 +153,7 @@ fn a_store_that_cannot_punch_is_a_full_disk_and_nothing_else() {
     drop(volume);
     pool.close().unwrap();
     assert_sound(&folder, "closed");
+    folder
 }
 
 #[test]

@@ -21,9 +21,14 @@ pub fn can_mount(test: &str) -> bool {
 
 /// An ext4 file system of `mib` mebibytes at `disk` in the sandbox.
 pub fn small_disk(sandbox: &Sandbox, mib: u64) -> [Cleanup; 2] {
+    disk_of(sandbox, mib, &["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096"])
+}
+
+/// A file system made by these words at `disk` in the sandbox.
+fn disk_of(sandbox: &Sandbox, mib: u64, make: &[&str]) -> [Cleanup; 2] {
     let image = sandbox.text("disk.image");
     fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
-    tool("mkfs.ext4", &["-q", "-F", "-m", "0", "-b", "4096", &image]);
+    tool(make[0], &[&make[1..], &[&image]].concat());
     let (device, detach) = loop_device(&image);
     let mount = mounted(&device, &sandbox.text("disk"));
     // The mount goes first.
@@ -68,6 +73,13 @@ fn a_volume_on_a_disk_of_one_and_a_half_times_its_size_takes_twenty_overwrites()
     sandbox.check("disk/pool");
 }
 
+/// Whether btrfs can be made and mounted here.
+fn knows_btrfs() -> bool {
+    let kernel = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let made = Command::new("mkfs.btrfs").arg("--version").output();
+    kernel.contains("\tbtrfs\n") && made.is_ok()
+}
+
 const FILL: &str = "
 import os
 MIB = 1 << 20
@@ -104,11 +116,22 @@ fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
     if !can_mount("written again") {
         return;
     }
-    for (pattern, step, restart) in
-        [("(0, 2)", 64 << 10, false), ("(1,)", 64 << 10, true), ("(0, 1, 2)", 4096, true)]
-    {
+    let ext4 = &["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096"][..];
+    // It copies what is overwritten, and has no disks of 96 MiB.
+    let btrfs = &["mkfs.btrfs", "-q", "-m", "single"][..];
+    for (make, pattern, step, restart) in [
+        (ext4, "(0, 2)", 64 << 10, false),
+        (ext4, "(1,)", 64 << 10, true),
+        (ext4, "(0, 1, 2)", 4096, true),
+        (btrfs, "(0, 2)", 64 << 10, false),
+        (btrfs, "(1,)", 64 << 10, true),
+    ] {
+        if make == btrfs && !knows_btrfs() {
+            eprintln!("written again: without btrfs, as this machine has none");
+            continue;
+        }
         let sandbox = Sandbox::new();
-        let _disk = small_disk(&sandbox, 96);
+        let _disk = disk_of(&sandbox, if make == btrfs { 128 } else { 96 }, make);
         small_containers(&sandbox, "disk/pool", "1G");
         let shell = |server: &Server, script: &str| {
             run(&mut nbdsh(&["-u", &server.uri("main"), "-c", &format!("{FILL}{script}")]))

@@ -170,6 +170,7 @@ fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Prin
     }
     let Some(wanted) = wanted else { return Ok(()) };
     let folder = store_folder::make(&args.dir, args.access.group)?;
+    folder.overwrite_in_place();
     drive::create(&folder, wanted).map_err(failed)?;
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
     printer.note(&format!(
