@@ -221,6 +221,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_failure_has_the_status_that_its_kind_has() {
+        let statuses = [Failure::bad("x"), Failure::nothing_done("x"), Failure::interrupted(2, "")];
+        assert_eq!(statuses.map(|failure| failure.status), [1, 2, 130]);
+        assert_eq!(Failure::interrupted(1000, "").status, 1);
+        assert_eq!(Failure::interrupted(15, "a part").message, "interrupted; a part");
+    }
+
+    #[test]
     fn a_command_is_shown_by_its_name_and_as_far_as_it_fits_a_line() {
         assert_eq!(words_of(b""), None);
         let served = words_of(b"/usr/bin/onefold\0serve\0\0p\0");

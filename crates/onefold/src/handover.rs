@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use onefold_block::MediaError;
 use onefold_block::handover::{FileHandover, Handover, Shelf};
-use onefold_pool::Pool;
+use onefold_pool::{Pool, TakenUp};
 
 use crate::output::Printer;
 use crate::table::plural;
@@ -67,19 +67,31 @@ pub fn left(store: &Path) -> Option<FileHandover> {
 /// Say what a killed process left, to those who only look at a pool.
 pub fn tell_left(path: &Path, pool: &Pool) {
     let Some(memory) = left(path) else { return };
-    let changes = pool.changes_left_in(&memory);
-    if changes > 0 {
-        tracing::warn!(
+    if let Some(text) = text_of_left(pool.changes_left_in(&memory)) {
+        tracing::warn!("{text}");
+    }
+}
+
+/// What is said where a killed process left so many changes.
+fn text_of_left(changes: u64) -> Option<String> {
+    (changes > 0).then(|| {
+        format!(
             "a process that was killed left up to {} in memory that were acknowledged and not \
              flushed: they are not shown here, and whoever opens the pool for writing stores them",
             plural(changes, "change", "changes")
-        );
-    }
+        )
+    })
 }
 
 /// Say what was found of a process that did not close the pool.
 pub fn tell(pool: &Pool, printer: &Printer) {
-    let taken = pool.taken_up();
+    let unaccepted = pool.generation().is_some_and(|generation| generation.is_unaccepted());
+    tell_taken(pool.taken_up(), unaccepted, printer);
+}
+
+/// Say what was taken up, and what may be lost: for a reason that is known, or without any where a
+/// generation is not accepted.
+fn tell_taken(taken: &TakenUp, unaccepted: bool, printer: &Printer) {
     if taken.changes > 0 {
         printer.note(&format!(
             "{} acknowledged by a process that ended without a flush are durable now",
@@ -90,10 +102,36 @@ pub fn tell(pool: &Pool, printer: &Printer) {
         printer.warning(&format!(
             "writes that a former process acknowledged after its last flush may be lost: {why}"
         ));
-    } else if pool.generation().is_some_and(|generation| generation.is_unaccepted()) {
+    } else if unaccepted {
         printer.warning(
             "the pool was not closed before the machine stopped, or what its process left in \
              memory is gone: writes that were acknowledged and not flushed may be lost",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_and_what_may_be_lost_is_told_and_else_nothing() {
+        let told = |changes, lost: Option<&str>, unaccepted| {
+            let printer = Printer::kept(false);
+            let taken = TakenUp { found: true, changes, lost: lost.map(str::to_owned) };
+            tell_taken(&taken, unaccepted, &printer);
+            printer.told()
+        };
+        assert_eq!(told(0, None, false), "");
+        let durable = "1 change acknowledged by a process that ended without a flush are durable";
+        assert!(told(1, None, false).starts_with(durable), "{}", told(1, None, false));
+        let lost = told(0, Some("a power cut"), true);
+        assert!(
+            lost.ends_with("may be lost: a power cut\n") && lost.lines().count() == 1,
+            "{lost}"
+        );
+        assert!(told(0, None, true).contains("not closed before the machine stopped"));
+        assert_eq!(text_of_left(0), None);
+        assert!(text_of_left(1).unwrap().contains("up to 1 change in memory"));
     }
 }

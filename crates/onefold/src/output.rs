@@ -24,6 +24,9 @@ pub struct Printer {
     quiet: bool,
     colour_out: bool,
     colour_err: bool,
+    /// Where a test finds what was said on stderr.
+    #[cfg(test)]
+    told: Option<std::sync::Arc<std::sync::Mutex<String>>>,
 }
 
 /// A style that means the same in every message.
@@ -65,7 +68,26 @@ impl Printer {
             quiet,
             colour_out: colour(std::io::stdout().is_terminal()),
             colour_err: colour(std::io::stderr().is_terminal()),
+            #[cfg(test)]
+            told: None,
         }
+    }
+
+    /// One that keeps what it says on stderr, for a test to look at.
+    #[cfg(test)]
+    pub fn kept(quiet: bool) -> Self {
+        Self {
+            colour_out: false,
+            colour_err: false,
+            told: Some(Default::default()),
+            ..Self::new(quiet)
+        }
+    }
+
+    /// What was said on stderr since the last look.
+    #[cfg(test)]
+    pub fn told(&self) -> String {
+        std::mem::take(&mut self.told.as_ref().unwrap().lock().unwrap())
     }
 
     /// Another one like it.
@@ -151,6 +173,11 @@ impl Printer {
     }
 
     fn err(&self, head: &str, text: &str) {
+        #[cfg(test)]
+        if let Some(told) = &self.told {
+            told.lock().unwrap().push_str(&format!("{head}{}\n", harmless(text)));
+            return;
+        }
         // There is nobody left to tell when stderr is gone.
         let _ = writeln!(self.err.lock(), "{head}{}", harmless(text));
     }
@@ -205,6 +232,41 @@ mod tests {
         assert!(shown.starts_with("unknown key `") && shown.ends_with("did you mean x?"));
         assert!(shown.chars().count() < 2100);
         assert!(matches!(shortened("short"), Cow::Borrowed("short")));
+        let fits = "x".repeat(MESSAGE_LETTERS_MAX);
+        assert_eq!(shortened(&fits), fits);
+    }
+
+    #[test]
+    fn what_is_said_tells_what_it_is_and_quiet_drops_notes_alone() {
+        for quiet in [false, true] {
+            let printer = Printer::kept(quiet);
+            printer.note("a note");
+            assert_eq!(printer.told(), if quiet { "" } else { "a note\n" });
+            printer.always("an address");
+            printer.warning("look");
+            printer.failure(&Failure::bad("no").hint("one").hint("two"));
+            let told = "an address\nwarning: look\nerror: no\nhint: one\nhint: two\n";
+            assert_eq!(printer.told(), told);
+        }
+        assert_eq!(paint("x", Style::Error, true), "\x1b[1;31mx\x1b[0m");
+        assert_eq!(paint("x", Style::Error, false), "x");
+    }
+
+    #[test]
+    fn a_report_is_told_with_its_notes_and_its_fault_is_the_failure() {
+        let fault = Failure::bad("it is broken").into_fault();
+        let report = || Report {
+            warnings: vec!["careful".to_owned()],
+            asides: vec!["beside".to_owned()],
+            notes: vec!["noted".to_owned()],
+            fault: Some(fault.clone()),
+            ..Report::default()
+        };
+        let printer = Printer::kept(false);
+        let failure = printer.report(report(), false).unwrap_err();
+        assert_eq!(failure, Failure::bad("it is broken"));
+        assert_eq!(printer.told(), "warning: careful\nbeside\nnoted\n");
+        printer.report(Report { fault: None, ..report() }, false).unwrap();
     }
 
     #[test]

@@ -44,6 +44,10 @@ impl Bar {
         } else {
             ProgressDrawTarget::hidden()
         };
+        Self::on(target, doing, unit, total)
+    }
+
+    fn on(target: ProgressDrawTarget, doing: &str, unit: Unit, total: Option<u64>) -> Self {
         let doing = Arc::new(Mutex::new(doing.to_owned()));
         let said = Arc::clone(&doing);
         let draw = move |state: &ProgressState, to: &mut dyn Write| {
@@ -64,7 +68,7 @@ impl Bar {
             ProgressStyle::with_template("{line}").expect("a fixed template is well-formed");
         let bar =
             ProgressBar::with_draw_target(total, target).with_style(style.with_key("line", draw));
-        if printer.draws_progress() {
+        if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
         Self { bar, doing }
@@ -74,6 +78,12 @@ impl Bar {
     #[cfg(test)]
     pub fn hidden() -> Self {
         Self { bar: ProgressBar::hidden(), doing: Arc::default() }
+    }
+
+    /// How much is done, and of how much.
+    #[cfg(test)]
+    pub fn counts(&self) -> (u64, Option<u64>) {
+        (self.bar.position(), self.bar.length())
     }
 
     /// So much is done.
@@ -204,6 +214,11 @@ fn short(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::mpsc::{Sender, channel};
+
+    use indicatif::TermLike;
+
     use super::*;
 
     fn moment(done: u64, unit: Unit) -> Moment<'static> {
@@ -234,6 +249,110 @@ mod tests {
         assert_eq!(moment(1 << 30, Unit::Bytes).line(39), "ses-dedup/fig-4 1 GiB of 3 GiB");
         let things = moment(1 << 30, Unit::Things("runs")).line(200);
         assert!(things.contains("of 3,221,225,472 runs  5,886/s  1h 1m left"), "{things}");
+    }
+
+    /// A terminal on which nothing is drawn but lines, which are told.
+    #[derive(Debug)]
+    struct Drawn(Sender<String>);
+
+    impl TermLike for Drawn {
+        fn width(&self) -> u16 {
+            1000
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            // Nobody looks any more.
+            let _ = self.0.send(text.trim_end().to_owned());
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_drawn_again_and_again_narrower_than_the_terminal_and_goes_in_the_end() {
+        let (to, drawn) = channel();
+        let target = ProgressDrawTarget::term_like(Box::new(Drawn(to)));
+        let bar = Bar::on(target, "reading", Unit::Things("blocks"), None);
+        // Also where nothing moves it.
+        let told = |starts: &str| {
+            let line = || drawn.recv_timeout(Duration::from_secs(30)).unwrap();
+            std::iter::repeat_with(line).find(|line| line.starts_with(starts)).unwrap()
+        };
+        told("reading 0 blocks");
+        bar.set_position(3);
+        bar.inc(4);
+        bar.set_length(10);
+        bar.set_message("writing");
+        let early = told("writing [");
+        assert!(early.ends_with("7 of 10 blocks") && !early.contains("/s"), "{early}");
+        drop(bar.bar.clone().with_elapsed(Duration::from_secs(9)));
+        bar.bar.tick();
+        assert!(told("writing [").contains("7 of 10 blocks  "), "a rate is known by then");
+        bar.set_message(&"long ".repeat(columns()));
+        assert_eq!(told("long ").chars().count(), columns() - 1);
+        let line = bar.bar.clone();
+        drop(bar);
+        assert!(line.is_finished());
+        let quiet = bytes(&Printer::new(true), "reading", Some(3));
+        assert!(quiet.bar.is_hidden() && !quiet.bar.is_finished());
+        quiet.finish_and_clear();
+        assert!(quiet.bar.is_finished());
+    }
+
+    #[test]
+    fn a_line_loses_its_bar_its_time_and_its_rate_where_there_is_no_room() {
+        let at = |columns| moment(1 << 30, Unit::Bytes).line(columns);
+        let tail = "1 GiB of 3 GiB  5.75 KiB/s  1h 1m left";
+        let with_bar = |full, rest| {
+            format!("ses-dedup/fig-4 [{}{}] {tail}", "=".repeat(full), " ".repeat(rest))
+        };
+        let widths = [88, 87, 86, 85, 67].map(at);
+        let bars = [(10, 20), (10, 20), (9, 20), (9, 19), (3, 7)];
+        assert_eq!(widths, bars.map(|(full, rest)| with_bar(full, rest)));
+        assert_eq!([66, 54].map(at), [(); 2].map(|()| format!("ses-dedup/fig-4 {tail}")));
+        let rate = "ses-dedup/fig-4 1 GiB of 3 GiB  5.75 KiB/s";
+        assert_eq!([53, 42].map(at), [rate, rate]);
+        assert_eq!(at(41), "ses-dedup/fig-4 1 GiB of 3 GiB");
+        let rates = [0.0, 0.4, 9.96, 10.0].map(|rate| {
+            let some = Moment {
+                per_second: Some(rate),
+                left: Some(Duration::ZERO),
+                total: None,
+                ..moment(1, Unit::Things("runs"))
+            };
+            some.line(60)
+        });
+        let expected = ["", "  0.4/s", "  10.0/s", "  10/s"];
+        assert_eq!(rates, expected.map(|rate| format!("ses-dedup/fig-4 1 runs{rate}")));
+        let times = [0, 59, 60, 3599, 3600, 86_461].map(|s| short(Duration::from_secs(s)));
+        assert_eq!(times, ["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "24h 1m"]);
     }
 
     #[test]

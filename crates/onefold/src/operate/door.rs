@@ -296,3 +296,47 @@ impl Shown {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_that_a_server_is_about_to_have_is_asked_for_again_and_any_other_failure_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let calls = Cell::new(0);
+        let held = |held_by_a_server| {
+            let mut failure = Failure::bad("it is held");
+            failure.held_by_a_server = held_by_a_server;
+            failure
+        };
+        let asked = |failures: u32, held_by_a_server| {
+            calls.set(0);
+            served_or(folder.path(), || {
+                calls.set(calls.get() + 1);
+                if calls.get() > failures { Ok(()) } else { Err(held(held_by_a_server)) }
+            })
+        };
+        assert!(matches!(asked(0, false), Ok(Place::Here(()))) && calls.get() == 1);
+        assert!(matches!(asked(1, true), Ok(Place::Here(()))) && calls.get() == 2);
+        assert!(asked(1, false).is_err() && calls.get() == 1);
+    }
+
+    #[test]
+    fn progress_that_is_told_is_shown_as_long_as_the_work_goes_on() {
+        let shown = Shown::new(&Printer::new(true));
+        let counts = || shown.bar.lock().unwrap().as_ref().map(Bar::counts);
+        assert_eq!(counts(), None);
+        let told = |unit, done, total| Progress { doing: "reading".to_owned(), unit, done, total };
+        shown.show(&told(Unit::Blocks, 3, None));
+        assert_eq!(counts(), Some((3, None)));
+        shown.show(&told(Unit::Blocks, 4, Some(9)));
+        assert_eq!(counts(), Some((4, Some(9))));
+        shown.finish();
+        assert_eq!(counts(), None);
+        shown.show(&told(Unit::Bytes, 1, Some(2)));
+        assert_eq!(counts(), Some((1, Some(2))));
+    }
+}

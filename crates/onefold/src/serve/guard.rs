@@ -138,6 +138,8 @@ pub fn settle(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use onefold_block::MemDevice;
     use onefold_nbd::ExportTable;
 
@@ -179,6 +181,34 @@ mod tests {
             );
         }
         assert_eq!(guard.list(&Client::Local)[0].name, "main");
+    }
+
+    #[test]
+    fn a_loss_is_accepted_by_its_number_or_by_who_does_not_guard_and_both_are_told() {
+        let settled = |(number, accepted), guard_reconnect, accept_loss| {
+            let (printer, accepts) = (Printer::kept(false), Cell::new(false));
+            let args = GuardArgs { guard_reconnect, accept_loss };
+            let accept = || {
+                accepts.set(true);
+                Ok(())
+            };
+            let closed =
+                settle(&args, "it", Generation { number, accepted }, accept, &printer).ok();
+            (closed, accepts.get(), printer.told())
+        };
+        let (calm, lost) = ((8, 8), (8, 7));
+        let quiet = |closed, accepts| (closed, accepts, String::new());
+        assert_eq!(settled(calm, true, Some(8)), quiet(Some(false), false));
+        assert_eq!(settled(calm, true, Some(9)), quiet(None, false), "there is no such one");
+        assert_eq!(settled(lost, true, Some(8)), quiet(Some(false), true));
+        for other in [None, Some(7)] {
+            let (closed, accepts, told) = settled(lost, true, other);
+            assert_eq!((closed, accepts), (Some(true), false));
+            assert!(told.contains("until the loss is accepted with --accept-loss 8"), "{told}");
+        }
+        let (closed, accepts, told) = settled(lost, false, None);
+        assert_eq!((closed, accepts), (Some(false), true));
+        assert!(told.contains("are not told that writes may have been lost"), "{told}");
     }
 
     #[test]
