@@ -487,6 +487,22 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_go_at_once_goes_when_the_server_reads_on() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
+        // Whoever does not hear of the room sends no more.
+        theirs.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let kernel = Kernel::with(ours);
+        kernel.ask(0, written(false), 0, BUFFER_BYTES as u32, &vec![7; BUFFER_BYTES]);
+        let mut asked = vec![0; REQUEST_BYTES + BUFFER_BYTES];
+        (&theirs).read_exact(&mut asked).unwrap();
+        assert!(asked[REQUEST_BYTES..].iter().all(|&byte| byte == 7));
+        (&theirs).write_all(&reply(SIMPLE_REPLY_MAGIC, 0, 0)).unwrap();
+        assert_eq!(kernel.ended().1, Ok(BUFFER_BYTES as u32));
+        kernel.stop();
+    }
+
+    #[test]
     fn requests_are_laid_out_as_the_protocol_has_them() {
         let request = |kind| Request { kind, offset: 0x0102, len: 0x0304_0000 };
         let told = |kind| head(9, &request(kind))[4..8].to_vec();

@@ -1,20 +1,18 @@
 //! The process that answers for a ublk device: it carries requests to the server, until the device
 //! is stopped.
 //! Room: onefold.
-//! Invariant: whatever fails before the device is shown, none is left.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use onefold_nbd::protocol::constants::transmission_flag;
-use onefold_ublk::{Control, Device, Durable, Shape};
+use onefold_ublk::{Control, Durable, Shape};
 
-use super::bridge::Bridge;
 use super::netlink::Shown;
+use super::queues::{self, Now};
 use super::{Wanted, client};
 use crate::failure::{Failure, Result};
 
@@ -38,14 +36,19 @@ pub struct Started {
 impl Started {
     /// Start one. It has made the device when this returns.
     pub fn start(wanted: &Wanted<'_>) -> Result<Self> {
-        let failed = |error: io::Error| Failure::bad(format!("cannot start a carrier: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let program = std::env::current_exe().map_err(|error| cannot_start(&error))?;
+        let mut command = Command::new(program);
         command.arg(COMMAND).arg(wanted.socket).arg(wanted.export);
         if wanted.read_only {
             command.arg("--read-only");
         }
+        Self::by(&mut command)
+    }
+
+    /// Start this command, which behaves as a carrier does.
+    fn by(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(|error| cannot_start(&error))?;
         let out = child.stdout.take().ok_or_else(|| Failure::bad("a carrier says nothing"))?;
         let mut started = Self { child, said: BufReader::new(out), device: 0 };
         let line = started.line()?;
@@ -80,6 +83,10 @@ impl Started {
     }
 }
 
+fn cannot_start(error: &io::Error) -> Failure {
+    Failure::bad(format!("cannot start a carrier: {error}"))
+}
+
 /// Be one: make a device, say its number, show it, and carry until it is stopped.
 pub fn run(socket: &Path, export: &str, read_only: bool) -> Result<()> {
     let failed = |error| Failure::bad(format!("'{export}' cannot be attached: {error}"));
@@ -88,85 +95,29 @@ pub fn run(socket: &Path, export: &str, read_only: bool) -> Result<()> {
     let connect = || client::connect(socket, export);
     let (_, shown) = connect().map_err(failed)?;
     let mut control = Control::open().map_err(failed)?;
-    let device = control.add(&shape(&shown, read_only)).map_err(failed)?;
-    let number = device.number;
-    let carried = carry(&mut control, &device, &connect);
-    // The kernel waits for whoever has it open.
-    drop(device);
-    if carried.is_err() {
-        // What was shown is gone, or nothing was: nobody else knows of it.
-        let _ = control.delete(number);
-    }
-    carried.map_err(failed)
+    queues::carry(&mut control, &shape(&shown, read_only), &connect, &mut tell).map_err(failed)
 }
 
-/// A connection to the server.
-type Connected = io::Result<(UnixStream, Shown)>;
-
-fn carry(
-    control: &mut Control,
-    device: &Device,
-    connect: &(impl Fn() -> Connected + Sync),
-) -> io::Result<()> {
-    say(&device.number.to_string())?;
-    let (to, opened) = channel();
-    thread::scope(|scope| {
-        let queue = |number| {
-            let to = to.clone();
-            scope.spawn(move || carry_queue(device, number, connect, &to))
-        };
-        let queues: Vec<_> = (0..device.queues).map(queue).collect();
-        let shown = show(control, device, &opened);
-        if shown.is_err() {
-            // Their threads hear of it, and end.
-            control.stop(device.number)?;
-        }
-        let ended = queues.into_iter().map(|queue| {
-            queue.join().unwrap_or_else(|_| Err(io::Error::other("a queue's thread panicked")))
-        });
-        shown.and(ended.collect())
-    })
-}
-
-/// The kernel shows a device once every queue has asked for requests.
-fn show(
-    control: &mut Control,
-    device: &Device,
-    opened: &Receiver<io::Result<()>>,
-) -> io::Result<()> {
-    // All of them, also where one has failed: one that asks after a stop would never hear of it.
-    let opened: Vec<_> = opened.iter().take(device.queues.into()).collect();
-    opened.into_iter().collect::<io::Result<()>>()?;
-    control.start(device.number)?;
-    say(READY)?;
-    leave_the_terminal()
-}
-
-fn carry_queue(
-    device: &Device,
-    number: u16,
-    connect: impl Fn() -> Connected,
-    opened: &Sender<io::Result<()>>,
-) -> io::Result<()> {
-    let bridge = connect()
-        .and_then(|(stream, _)| Ok((device.queue(number)?, stream)))
-        .and_then(|(queue, stream)| Bridge::new(queue, stream));
-    match bridge {
-        Ok(bridge) => {
-            let _ = opened.send(Ok(()));
-            bridge.run()
-        }
-        Err(error) => {
-            let _ = opened.send(Err(error));
-            Ok(())
+/// Say what whoever started it waits for.
+fn tell(now: Now) -> io::Result<()> {
+    match now {
+        Now::Made(device) => say(&device.to_string()),
+        Now::Shown => {
+            say(READY)?;
+            leave_the_terminal()
         }
     }
 }
 
 /// What the server's export is as a device.
 fn shape(shown: &Shown, read_only: bool) -> Shape {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    shape_with(shown, read_only, processors)
+}
+
+/// The same on a machine with so many processors.
+fn shape_with(shown: &Shown, read_only: bool, processors: usize) -> Shape {
     let has = |flag| shown.flags & flag != 0;
-    let queues = thread::available_parallelism().map_or(1, |count| count.get().min(QUEUES_MAX));
     let discards = transmission_flag::SEND_TRIM | transmission_flag::SEND_WRITE_ZEROES;
     // One connection alone may only be used where a flush on one covers the others.
     let many = has(transmission_flag::CAN_MULTI_CONN);
@@ -181,7 +132,7 @@ fn shape(shown: &Shown, read_only: bool) -> Shape {
             (true, true) => Durable::ByFlushOrWrite,
         },
         discards: shown.flags & discards == discards,
-        queues: if many { queues as u16 } else { 1 },
+        queues: if many { processors.min(QUEUES_MAX) as u16 } else { 1 },
         depth: DEPTH,
         buffer_bytes: BUFFER_BYTES,
     }
@@ -199,4 +150,57 @@ fn leave_the_terminal() -> io::Result<()> {
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     std::env::set_current_dir("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_carrier_says_its_device_then_that_it_is_ready_or_why_not() {
+        let started = |script: &str| Started::by(Command::new("sh").args(["-c", script]));
+        let carrier = started("echo 7; echo ready").unwrap();
+        assert_eq!((carrier.device, carrier.process() > 0), (7, true));
+        carrier.wait().unwrap();
+        let refused = |script: &str| {
+            let waited = started(script).and_then(Started::wait);
+            waited.unwrap_err().message
+        };
+        assert_eq!(refused("echo 'error: no server' >&2; exit 1"), "no server");
+        assert_eq!(refused("echo 7; echo 'error: no queue' >&2"), "no queue");
+        for script in ["echo seven; echo ready", "echo 7; echo steady"] {
+            assert_eq!(refused(script), "a carrier talks nonsense");
+        }
+        let missing = Started::by(&mut Command::new("/nowhere/onefold")).err().unwrap();
+        assert!(missing.message.starts_with("cannot start a carrier: "), "{}", missing.message);
+    }
+
+    #[test]
+    fn a_device_is_what_the_server_says_of_its_export() {
+        use transmission_flag::*;
+        let of = |flags, size_bytes, block_bytes| {
+            shape_with(&Shown { size_bytes, block_bytes, flags }, false, 8)
+        };
+        let plain = of(0, 1 << 20, 4096);
+        assert_eq!((plain.size_bytes, plain.block_bytes, plain.queues), (1 << 20, 4096, 1));
+        assert!(!plain.read_only && !plain.discards && plain.durable == Durable::Always);
+        // A device ends at a block.
+        assert_eq!(of(0, (1 << 20) + 512, 4096).block_bytes, 512);
+        for (flags, durable) in [
+            (SEND_FUA, Durable::Always),
+            (SEND_FLUSH, Durable::ByFlush),
+            (SEND_FLUSH | SEND_FUA, Durable::ByFlushOrWrite),
+        ] {
+            assert_eq!(of(flags, 512, 512).durable, durable);
+        }
+        for (flags, discards) in
+            [(SEND_TRIM, false), (SEND_WRITE_ZEROES, false), (SEND_TRIM | SEND_WRITE_ZEROES, true)]
+        {
+            assert_eq!(of(flags, 512, 512).discards, discards);
+        }
+        assert!(of(READ_ONLY, 512, 512).read_only);
+        let many = Shown { size_bytes: 512, block_bytes: 512, flags: CAN_MULTI_CONN };
+        assert_eq!([1, 8].map(|count| shape_with(&many, true, count).queues), [1, 4]);
+        assert!(shape_with(&many, true, 1).read_only);
+    }
 }

@@ -90,7 +90,7 @@ fn handshake(stream: &mut (impl Read + Write), export: &str) -> io::Result<Shown
             option_reply::INFO => match number(0, 2).ok_or_else(|| nonsense("answer"))? as u16 {
                 info::EXPORT => known = number(2, 8).zip(number(10, 2)),
                 info::BLOCK_SIZE => {
-                    let preferred = number(6, 4).unwrap_or(0) as u32;
+                    let preferred = number(6, 4).unwrap_or_default() as u32;
                     if preferred.is_power_of_two() && BLOCK_BYTES.contains(&preferred) {
                         block_bytes = preferred;
                     }
@@ -117,6 +117,95 @@ mod tests {
 
     use super::*;
 
+    /// What a server says, and what it was told.
+    struct Script(io::Cursor<Vec<u8>>, Vec<u8>);
+
+    impl Read for Script {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    impl Write for Script {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.1.write(buf)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn greeting(flags: u16) -> Vec<u8> {
+        [b"NBDMAGICIHAVEOPT", &flags.to_be_bytes()[..]].concat()
+    }
+
+    fn answer_to(of: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+        let words = [of, kind, data.len() as u32].map(u32::to_be_bytes).concat();
+        [&OPTION_REPLY_MAGIC.to_be_bytes()[..], &words, data].concat()
+    }
+
+    fn answer(kind: u32, data: &[u8]) -> Vec<u8> {
+        answer_to(option::GO, kind, data)
+    }
+
+    /// An export of 1 MiB with this transmission flag.
+    fn export(flags: u16) -> Vec<u8> {
+        let data = [&info::EXPORT.to_be_bytes()[..], &(1_u64 << 20).to_be_bytes()].concat();
+        answer(option_reply::INFO, &[&data[..], &flags.to_be_bytes()].concat())
+    }
+
+    fn shaken(pieces: &[Vec<u8>]) -> io::Result<Shown> {
+        handshake(&mut Script(io::Cursor::new(pieces.concat()), Vec::new()), "disk")
+    }
+
+    #[test]
+    fn what_a_server_says_of_an_export_is_understood_or_refused() {
+        let done = || answer(option_reply::ACK, &[]);
+        let preferred = |bytes: u32| {
+            let data = [&info::BLOCK_SIZE.to_be_bytes()[..], &1_u32.to_be_bytes()].concat();
+            let data = [data, bytes.to_be_bytes().to_vec(), vec![0; 4]].concat();
+            let said = [greeting(3), answer(option_reply::INFO, &data), export(0x16d), done()];
+            let shown = shaken(&said).unwrap();
+            assert_eq!((shown.size_bytes, shown.flags), (1 << 20, 0x16d));
+            shown.block_bytes
+        };
+        let sizes = [256, 512, 513, 3072, 4096, 8192].map(preferred);
+        assert_eq!(sizes, [512, 512, 512, 512, 4096, 512], "only what the kernel takes");
+        let unknown = answer(option_reply::INFO, &99_u16.to_be_bytes());
+        assert!(shaken(&[greeting(3), unknown.clone(), export(1), done()]).is_ok());
+        let long = answer(option_reply::INFO, &vec![9; MAX_OPTION_DRAIN_BYTES]);
+        assert!(shaken(&[greeting(3), long, export(1), done()]).is_ok());
+        // The last answer that is listened to is the 64th.
+        let chatty = |count| [greeting(3), export(1), unknown.repeat(count), done()];
+        assert!(shaken(&chatty(ANSWERS_MAX - 2)).is_ok());
+        assert!(shaken(&chatty(ANSWERS_MAX - 1)).unwrap_err().to_string().contains("many"));
+        let mut other_magic = done();
+        other_magic[0] ^= 1;
+        let mut other_greeting = greeting(3);
+        other_greeting[0] ^= 1;
+        for (what, said) in [
+            ("greeting", vec![other_greeting, export(1), done()]),
+            ("greeting", vec![greeting(1), export(1), done()]),
+            ("greeting", vec![greeting(2), export(1), done()]),
+            ("answer", vec![greeting(3), export(1), other_magic]),
+            ("answer", vec![greeting(3), export(1), answer_to(1, option_reply::ACK, &[])]),
+            ("answer", vec![greeting(3), answer(option_reply::INFO, &[0]), export(1), done()]),
+            ("answer", vec![greeting(3), done()]),
+            (
+                "answer",
+                vec![greeting(3), answer(option_reply::INFO, &vec![9; MAX_OPTION_DRAIN_BYTES + 1])],
+            ),
+        ] {
+            let error = shaken(&said).unwrap_err().to_string();
+            assert_eq!(error, format!("the server's {what} makes no sense"));
+        }
+        let mut server = Script(io::Cursor::new(greeting(3)), Vec::new());
+        handshake(&mut server, "disk").unwrap_err();
+        let told = b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x0c\0\0\0\x04disk\0\x01\0\x03";
+        assert_eq!(server.1, told, "GO, and a request for the size of blocks");
+    }
+
     #[test]
     fn an_export_is_picked_and_the_connection_is_ready_for_requests() {
         let folder = tempfile::tempdir().unwrap();
@@ -132,6 +221,9 @@ mod tests {
         let (mut stream, shown) = connect(&at, "a disk").unwrap();
         assert_eq!((shown.size_bytes, shown.flags & 1), (1 << 20, 1));
         assert!(shown.block_bytes.is_power_of_two());
+        // Whoever carries requests waits as long as it takes.
+        let limits = (stream.read_timeout().unwrap(), stream.write_timeout().unwrap());
+        assert_eq!(limits, (None, None));
         // As the kernel asks: a read with a simple reply.
         stream.write_all(b"\x25\x60\x95\x13\0\0\0\0\0\0\0\0\0\0\0\x01").unwrap();
         stream.write_all(b"\0\0\0\0\0\0\0\0\0\0\0\x04").unwrap();

@@ -9,6 +9,7 @@ mod carrier;
 mod client;
 mod netlink;
 mod notes;
+mod queues;
 mod steps;
 
 use std::path::{Path, PathBuf};

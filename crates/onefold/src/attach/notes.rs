@@ -132,3 +132,40 @@ impl Note {
         small_file::replace(&folder, name, &text).map_err(|error| broke(error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(at: &Path) -> Note {
+        let at = at.join("n.json");
+        Note { pool: "/pool".into(), volume: "main".to_owned(), steps: Vec::new(), at }
+    }
+
+    #[test]
+    fn a_note_tells_what_is_done_until_it_is_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut note = note(folder.path());
+        assert!(note.is_empty() && note.last().is_none());
+        assert_eq!(note.folder(), folder.path().join("n.d"));
+        let steps = [Step::Nbd(1), Step::Mount("/mnt".into())];
+        let kept = |note: &Note| {
+            let text = fs::read_to_string(&note.at).unwrap();
+            serde_json::from_str::<Note>(&text).unwrap().steps
+        };
+        for step in &steps {
+            note.add(step.clone()).unwrap();
+            assert_eq!(note.last(), Some(step));
+        }
+        assert_eq!(kept(&note), steps);
+        note.forget_last().unwrap();
+        assert_eq!((kept(&note), note.is_empty()), (steps[..1].to_vec(), false));
+        note.remove().unwrap();
+        assert!(!note.at.exists());
+        note.remove().unwrap();
+        // A folder in its place cannot be removed as a file, and is told.
+        fs::create_dir(&note.at).unwrap();
+        assert!(note.remove().unwrap_err().message.contains("n.json"));
+        assert!(note.add(Step::Nbd(2)).unwrap_err().message.contains("n.json"));
+    }
+}

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Started;
 use super::netlink::Netlink;
-use super::{Note, Wanted, client};
+use super::{Note, Wanted, client, queues};
 use crate::failure::{Failure, Result};
 
 /// How long a device or file may take to come, or to go.
@@ -103,23 +103,19 @@ fn let_go(device: &Path) -> Result<()> {
 
 /// Remove a ublk device, if it is still the one that was made.
 fn remove_ublk(number: u32, process: u32) -> Result<()> {
-    let device = Device::path_of(number);
-    let failed = |error: std::io::Error| Failure::broke("remove", &device, error);
-    let gone = |error: &std::io::Error| error.raw_os_error() == Some(Errno::NODEV.raw_os_error());
     if !Control::is_there() {
         return Ok(());
     }
+    let device = Device::path_of(number);
+    let failed = |error: std::io::Error| Failure::broke("remove", &device, error);
     let mut control = Control::open().map_err(failed)?;
-    match control.process_of(number) {
-        Err(error) if gone(&error) => return Ok(()),
-        Err(error) => return Err(failed(error)),
-        // Another one has its number.
-        Ok(Some(other)) if other != process => return Ok(()),
-        Ok(_) => {}
+    match queues::is_ours(&mut control, number, process).map_err(failed)? {
+        true => {
+            let_go(&device)?;
+            queues::remove(&mut control, number).map_err(failed)
+        }
+        false => Ok(()),
     }
-    let_go(&device)?;
-    let removed = control.stop(number).and_then(|()| control.delete(number));
-    removed.or_else(|error| if gone(&error) { Ok(()) } else { Err(failed(error)) })
 }
 
 /// Whether something is mounted at a folder: it is on another device than the folder above it.
@@ -130,7 +126,7 @@ fn is_mounted(at: &Path) -> bool {
     match (device(at), at.parent().map(device)) {
         (Ok(here), Some(Ok(above))) => here != above,
         // A file system whose server is gone.
-        (Err(error), _) => error.raw_os_error() == Some(107),
+        (Err(error), _) => error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()),
         _ => false,
     }
 }
@@ -266,4 +262,66 @@ fn mount(device: &Path, wanted: &Wanted<'_>, note: &mut Note) -> Result<()> {
         failure
             .hint("a new volume needs a file system first: attach it without a folder, mkfs.ext4")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mounted_and_what_is_not_is_told_apart() {
+        assert!(is_mounted(Path::new("/proc")));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_mounted(folder.path()) && !is_mounted(Path::new("/")));
+        assert!(!is_mounted(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_what_it_said() {
+        let said = |script: &str| run("sh", &["-c".as_ref(), script.as_ref()]);
+        assert_eq!(said("echo ' /dev/loop7'"), Ok("/dev/loop7".to_owned()));
+        let why = |script| said(script).unwrap_err().message;
+        assert_eq!(why("echo no device >&2; exit 1"), "sh: no device");
+        assert_eq!(why("exit 3"), "sh: exit status: 3");
+        let missing = run("onefold-no-such-program", &[]).unwrap_err();
+        assert!(missing.hints.concat().contains("onefold doctor"), "{missing:?}");
+        assert!(is_program("sh") && !is_program("onefold-no-such-program"));
+    }
+
+    #[test]
+    fn steps_that_are_undone_or_never_were_are_undone_without_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("d");
+        std::fs::create_dir(&inside).unwrap();
+        for _ in 0..2 {
+            Step::Folder(inside.clone()).undo().unwrap();
+            assert!(!inside.exists());
+        }
+        for step in [Step::Fuse(folder.path().into()), Step::Mount(folder.path().into())] {
+            step.undo().unwrap();
+        }
+        std::fs::create_dir(&inside).unwrap();
+        std::fs::write(inside.join("file"), "x").unwrap();
+        assert!(Step::Folder(inside).undo().is_err(), "what is in it stays");
+    }
+
+    #[test]
+    fn nbdfuse_that_ends_before_its_file_is_there_is_told_and_one_that_shows_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).current_dir(folder.path()).stdin(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let file = folder.path().join(FILE);
+        let mut ended = started("exit 4");
+        assert_eq!(
+            comes(&mut ended, &file).unwrap_err().message,
+            "nbdfuse has ended: exit status: 4"
+        );
+        let mut shows = started("echo > nbd; cat");
+        comes(&mut shows, &file).unwrap();
+        drop(shows.stdin.take());
+        shows.wait().unwrap();
+    }
 }
