@@ -60,6 +60,21 @@ pub fn settings_text(args: &ArchiveCreateArgs) -> Result<Option<String>> {
     )))
 }
 
+/// Whether the drive is asked. Nobody is told of the years here: only for what may be written.
+fn must_ask(args: &TierArgs) -> bool {
+    args.cache_years.is_some() && args.cache_writes_per_day.is_none()
+}
+
+/// What to do about a folder that is missing: `create` makes it, but for an archive in an object
+/// store.
+fn advice(is_remote: bool, folder: &Path) -> Option<String> {
+    let advice = || {
+        let at = folder.display();
+        format!("to have one there, if its device is mounted: mkdir {at}")
+    };
+    (is_remote && !folder.exists()).then(advice)
+}
+
 /// Read an archive through its cache, if it has one.
 pub fn before(
     store: &Path,
@@ -69,13 +84,10 @@ pub fn before(
 ) -> Result<ServedCache> {
     must_be_open(args.cache.as_deref(), archive.is_encrypted())?;
     must_write_around(args)?;
-    // Nobody is told of the years here: the drive is asked only for what may be written.
-    let asks = args.cache_years.is_some() && args.cache_writes_per_day.is_none();
-    let life = if asks { Watched::begin(args) } else { Watched::of_nothing(args) };
+    let life = if must_ask(args) { Watched::begin(args) } else { Watched::of_nothing(args) };
     let mut cache = ServedCache { tier: None, problem: None, life: Arc::new(life) };
     let Some(folder) = &args.cache else { return Ok(cache) };
     let budget = endurance::budget(args, &cache.life.life());
-    // `create` makes the folder of the others.
     let is_remote = archive_place::is_remote(store);
     let (owner, container_bytes) = (archive.identity().uuid, archive.settings().container_bytes);
     let options = |writes_per_day| TierOptions {
@@ -101,10 +113,8 @@ pub fn before(
             }
             Err(error) => {
                 printer.warning(&format!("the archive is read without its cache: {error}"));
-                if is_remote && !folder.exists() {
-                    let at = folder.display();
-                    printer
-                        .note(&format!("to have one there, if its device is mounted: mkdir {at}"));
+                if let Some(advice) = advice(is_remote, folder) {
+                    printer.note(&advice);
                 }
                 cache.problem = Some(error);
                 slow
@@ -119,4 +129,38 @@ pub fn report(archive: &Archive, args: &TierArgs) -> Option<CacheReport> {
     let folder = args.cache.as_deref()?;
     let life = endurance::ask(args.cache_endurance.as_ref(), folder);
     Some(CacheReport::saved(folder, life, &archive.identity().uuid))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        tier: TierArgs,
+    }
+
+    #[test]
+    fn a_drive_is_asked_only_where_what_may_be_written_follows_from_its_years() {
+        let asks = |flags: &[&str]| {
+            let line = [&["x", "--cache", "f", "--cache-endurance", "smart"], flags].concat();
+            must_ask(&Line::parse_from(line).tier)
+        };
+        let (years, per_day) = (["--cache-years", "5"], ["--cache-writes-per-day", "0.3"]);
+        assert!(asks(&years) && !asks(&[]) && !asks(&per_day));
+        assert!(must_be_open(Some(Path::new("f")), false).is_ok());
+        assert!(must_be_open(None, true).is_ok());
+        assert!(must_be_open(Some(Path::new("f")), true).is_err());
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_to_be_made_only_where_nothing_else_makes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("cache");
+        assert!(advice(true, &missing).unwrap().contains("mkdir /"));
+        assert_eq!([advice(false, &missing), advice(true, folder.path())], [None, None]);
+    }
 }

@@ -122,18 +122,18 @@ mod bucket {
     use super::Outcome;
     use crate::failure::{Failure, Result};
 
-    /// Tell who waits, or looks at a mounted archive, what has become of its lock.
-    fn tell_of_lock(usage: Use, change: LeaseChange) {
+    /// What has become of a lock, for who waits, or looks at a mounted archive.
+    const fn text_of_lock(usage: Use, change: LeaseChange) -> &'static str {
         match (change, usage) {
-            (LeaseChange::RanOut, Use::Read) => tracing::warn!(
+            (LeaseChange::RanOut, Use::Read) => {
                 "the bucket was out of reach for so long that the archive is no longer locked: \
                  what others remove from now on cannot be read any more"
-            ),
-            (LeaseChange::RanOut, Use::Add | Use::Remove) => tracing::warn!(
+            }
+            (LeaseChange::RanOut, Use::Add | Use::Remove) => {
                 "the bucket was out of reach for so long that the archive is no longer locked: \
                  nothing is changed any more"
-            ),
-            (LeaseChange::TakenAgain, _) => tracing::warn!("the archive is locked again"),
+            }
+            (LeaseChange::TakenAgain, _) => "the archive is locked again",
         }
     }
 
@@ -177,7 +177,7 @@ mod bucket {
             let host = system.nodename().to_string_lossy();
             let note = format!("process {} on {host}", std::process::id());
             let owner = Owner { token: u64::from_le_bytes(token), note };
-            let tell = move |change| tell_of_lock(usage, change);
+            let tell = move |change| tracing::warn!("{}", text_of_lock(usage, change));
             let lease =
                 S3Objects::lock(&self.0, usage, &owner, tell).map_err(|error| match error {
                     LeaseError::Held { holder } => ArchiveError::Locked { holder },

@@ -74,9 +74,8 @@ impl Worker {
     pub fn stop(self) {
         // An error means that it has stopped.
         let _ = self.stop.send(());
-        if self.thread.join().is_err() {
-            tracing::error!("the thread in the background has failed");
-        }
+        let failed = |_| tracing::error!("the thread in the background has failed");
+        self.thread.join().unwrap_or_else(failed);
     }
 }
 
@@ -125,12 +124,16 @@ fn work(pool: &Pool, target: SpaceTarget, idle: Duration) -> Result<bool, PoolEr
     if !pool.background(STEP_BYTES, target)?.done {
         return Ok(false);
     }
-    let thoroughness = match idle {
+    Ok(pool.deduplicate(STEP_BYTES, thoroughness(idle))?.done)
+}
+
+/// How thoroughly it is compared while clients have asked for nothing for so long.
+fn thoroughness(idle: Duration) -> Thoroughness {
+    match idle {
         short if short < LOOK => Thoroughness::Levels,
         long if long < LONG_IDLE => Thoroughness::Idle,
         _ => Thoroughness::Whole,
-    };
-    Ok(pool.deduplicate(STEP_BYTES, thoroughness)?.done)
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +142,29 @@ mod tests {
 
     use super::*;
     use crate::test_pool;
+
+    #[test]
+    fn the_longer_clients_are_quiet_the_more_is_compared() {
+        let moment = Duration::from_nanos(1);
+        for (idle, expected) in [
+            (Duration::ZERO, Thoroughness::Levels),
+            (LOOK - moment, Thoroughness::Levels),
+            (LOOK, Thoroughness::Idle),
+            (LONG_IDLE - moment, Thoroughness::Idle),
+            (LONG_IDLE, Thoroughness::Whole),
+        ] {
+            assert_eq!(thoroughness(idle), expected, "{idle:?}");
+        }
+        // Whatever clients do, they are not idle.
+        let before = test_pool::pool().activity();
+        for asked in [
+            Activity { written: 1, ..before.clone() },
+            Activity { read: 1, ..before.clone() },
+            Activity { flushes: 1, ..before.clone() },
+        ] {
+            assert!(!is_idle(&before, &asked) && is_idle(&asked, &asked));
+        }
+    }
 
     #[test]
     fn it_works_when_it_may_and_holds_the_pool_no_longer_than_it_runs() {

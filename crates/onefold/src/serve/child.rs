@@ -92,3 +92,17 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_passed_on_as_a_shell_would() {
+        // As the kernel tells them: what it exited with, or the signal that ended it.
+        let codes = [0, 3 << 8, 255 << 8, 15].map(|raw| exit_code(ExitStatus::from_raw(raw)));
+        assert_eq!(codes, [0, 3, 255, 143]);
+        // One that was stopped has neither.
+        assert_eq!(exit_code(ExitStatus::from_raw(0x137f)), 1);
+    }
+}

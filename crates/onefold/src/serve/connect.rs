@@ -92,3 +92,44 @@ fn nbd_client(at: &ListenAddr, export: &str, tls: bool) -> String {
         ListenAddr::Vsock { .. } => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_is_told_what_to_type_for_where_it_is() {
+        let tcp = ListenAddr::Tcp { host: "h".to_owned(), port: 10809 };
+        let lines = |at: &ListenAddr, tls| client_lines(at, "main", tls).join("\n");
+        let plain = "  look at it        nbdinfo nbd://h:10809/main
+  copy an image in  nbdcopy disk.img nbd://h:10809/main
+  copy it out       nbdcopy nbd://h:10809/main disk.img
+  or with qemu      qemu-img convert -n -f raw disk.img -O raw nbd://h:10809/main
+  use it as a file  nbdfuse MOUNTPOINT nbd://h:10809/main
+  use it as a disk  nbd-client h 10809 -N main /dev/nbd0";
+        assert_eq!(lines(&tcp, false), plain);
+        let tls = lines(&tcp, true);
+        for words in [
+            "nbdinfo 'nbds://h:10809/main?tls-certificates=CERTS'",
+            "--object tls-creds-x509,id=tls,dir=CERTS,endpoint=client --target-image-opts \
+             driver=nbd,host=h,port=10809,export=main,tls-creds=tls",
+            "nbd-client h 10809 -N main /dev/nbd0 -cacertfile CERTS/ca-cert.pem -certfile \
+             CERTS/client-cert.pem -keyfile CERTS/client-key.pem",
+            "  CERTS is a folder with ca-cert.pem, client-cert.pem and client-key.pem",
+        ] {
+            assert!(tls.contains(words), "'{words}' is in\n{tls}");
+        }
+        let unix = lines(&ListenAddr::Unix("/a b".into()), false);
+        assert!(unix.contains("nbd-client -unix '/a b' -N main /dev/nbd0"), "{unix}");
+        // The kernel's client does not know these.
+        for (machine, cid) in [(None, 2), (Some(7), 7)] {
+            let machines = lines(&ListenAddr::Vsock { machine, port: 9 }, true);
+            assert!(!machines.contains("use it as a disk"), "{machines}");
+            let place = format!("server.type=vsock,server.cid={cid},server.port=9,export=main");
+            assert!(machines.contains(&place), "{machines}");
+        }
+        let volumes = [("a".to_owned(), 1 << 20), ("long".to_owned(), 1 << 30)];
+        let expected = ["  a     1 MiB  nbd://h:10809/a", "  long  1 GiB  nbd://h:10809/long"];
+        assert_eq!(volume_lines(&volumes, &tcp, false), expected);
+    }
+}

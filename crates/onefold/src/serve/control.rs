@@ -15,6 +15,8 @@ use rustix::net::{Shutdown, shutdown};
 
 /// The longest line.
 const LINE_BYTES_MAX: u64 = 64;
+/// The longest answer.
+const ANSWER_BYTES_MAX: u64 = 4096;
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Clients that are heard first, as far as anybody waits for them.
@@ -50,9 +52,8 @@ impl Drop for Control {
     fn drop(&mut self) {
         // The thread's wait for the next client ends by this.
         let _ = shutdown(&self.bound.listener, Shutdown::Both);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the control socket has failed");
-        }
+        let failed = |_| tracing::error!("the thread of the control socket has failed");
+        self.thread.take().map_or(Ok(()), JoinHandle::join).unwrap_or_else(failed);
     }
 }
 
@@ -88,7 +89,7 @@ pub fn tell(path: &Path, said: &str) -> io::Result<Option<Answer>> {
     server.set_read_timeout(Some(PATIENCE * WAITING_MAX))?;
     server.write_all(format!("{said}\n").as_bytes())?;
     let mut answer = String::new();
-    server.take(4096).read_to_string(&mut answer)?;
+    server.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
     let answer = answer.trim_end();
     Ok(Some(match answer.strip_prefix("error ") {
         Some(why) => Err(why.to_owned()),

@@ -108,3 +108,22 @@ impl Events {
         self.receiver.recv_timeout(time).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_comes_when_it_is_due_however_many_events_wait_and_then_they_do() {
+        let (sender, receiver) = channel();
+        let events = Events { sender, receiver, tick: Cell::new(Instant::now()) };
+        for _ in 0..2 {
+            events.sender().send(Event::Reload).unwrap();
+        }
+        let begun = Instant::now();
+        assert!(matches!(events.next(), Event::Tick));
+        assert!(events.tick.get() >= begun + TICK, "and the next one in its time");
+        assert!(matches!(events.next(), Event::Reload) && matches!(events.next(), Event::Reload));
+        assert!(events.within(Duration::ZERO).is_none());
+    }
+}

@@ -36,7 +36,7 @@ impl Sockets {
             // They were another process's, as of a shell in between.
             return Ok(Self::default());
         }
-        let count: usize = count.parse().unwrap_or(0);
+        let count: usize = count.parse().unwrap_or_default();
         if count > SOCKETS_MAX {
             let said = format!("{count} sockets were handed over, more than {SOCKETS_MAX}");
             return Err(Failure::nothing_done(said));

@@ -88,8 +88,7 @@ impl IndexFiller {
     pub fn stop(self) {
         self.bell.asked().stop = true;
         self.bell.rung.notify_all();
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that fills the index has failed");
-        }
+        let failed = |_| tracing::error!("the thread that fills the index has failed");
+        self.thread.join().unwrap_or_else(failed);
     }
 }

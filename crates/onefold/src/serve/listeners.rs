@@ -97,6 +97,13 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     // Without it the limit stays what it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    keep_containers_open(containers_of(how, most)?);
+    Ok(())
+}
+
+/// How many containers may stay open where a process may open so many files.
+fn containers_of(how: &Listening, most: u64) -> Result<usize> {
     let Places { addresses, handed } = &how.places;
     let tcp = addresses.iter().map(is_tcp).chain(handed.iter().map(is_tcp_too));
     let (mut kinds, tcp) = ([false; 2], tcp);
@@ -106,10 +113,8 @@ fn allow_open_files(how: &Listening) -> Result<()> {
     let machines = how.machines.len() as u64 * MACHINES_MAX as u64 * FILES_OF_A_MACHINE;
     let containers = OPEN_CONTAINERS_MIN as u64 * FILES_OF_A_CONTAINER;
     let wanted = kinds * each + machines + OTHER_FILES + containers;
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if let Some(left) = most.checked_sub(wanted) {
-        keep_containers_open(containers_with(left));
-        return Ok(());
+        return Ok(containers_with(left));
     }
     Err(Failure::nothing_done(format!(
         "--max-connections {} may take {wanted} open files, but this process may open {most}",
@@ -211,7 +216,7 @@ impl Servers {
                         .map(|machines| scope.spawn(move || machines.stop(grace))),
                 )
                 .collect();
-            stopping.into_iter().map(|stopped| stopped.join().unwrap_or(0)).sum()
+            stopping.into_iter().map(|stopped| stopped.join().unwrap_or_default()).sum()
         })
     }
 }
@@ -240,5 +245,69 @@ pub fn refused(error: ServerError) -> Failure {
                 .hint("the folder of a socket must exist, and the name of a host be known")
         }
         error => Failure::nothing_done(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unix(path: &str) -> ListenAddr {
+        ListenAddr::Unix(path.into())
+    }
+
+    fn tcp(port: u16) -> ListenAddr {
+        ListenAddr::Tcp { host: "127.0.0.1".to_owned(), port }
+    }
+
+    fn machine(path: &str) -> MachineSocket {
+        MachineSocket { path: path.into(), export: String::new() }
+    }
+
+    #[test]
+    fn files_are_counted_for_each_kind_of_clients_and_for_machines_and_the_rest_is_for_containers()
+    {
+        let most = |addresses: &[ListenAddr], machines: &[MachineSocket]| {
+            let how = Listening {
+                places: Places { addresses: addresses.to_vec(), handed: Vec::new() },
+                machines: machines.to_vec(),
+                tls: None,
+                allow_insecure: false,
+                read_only: false,
+                max_connections: 100,
+                group: None,
+                slow_request: Duration::ZERO,
+            };
+            // The fewest with which it serves, and what containers have of some more.
+            let fits = |most: &u64| containers_of(&how, *most).is_ok();
+            let fewest = (0..10_000).find(fits).unwrap();
+            let refused = containers_of(&how, fewest - 1).unwrap_err().message;
+            let told = format!("--max-connections 100 may take {fewest} open files, but ");
+            assert!(refused.starts_with(&told), "{refused}");
+            let kept = [0, 2, 3, 300].map(|more| containers_of(&how, fewest + more).unwrap());
+            let some = OPEN_CONTAINERS_MIN;
+            assert_eq!(kept, [some, some, some + 1, some + 100]);
+            fewest
+        };
+        let each = 100 + ServerConfig::default().max_handshakes as u64;
+        let none = most(&[], &[]);
+        assert_eq!(none, OTHER_FILES + OPEN_CONTAINERS_MIN as u64 * 2);
+        assert_eq!(most(&[tcp(1)], &[]), none + each);
+        assert_eq!(most(&[unix("a"), unix("b")], &[]), none + each);
+        let vsock = ListenAddr::Vsock { machine: None, port: 1 };
+        assert_eq!(most(&[vsock, unix("b"), tcp(1)], &[]), none + 2 * each);
+        let machines = 4 * FILES_OF_A_MACHINE;
+        assert_eq!(most(&[], &[machine("m"), machine("n")]), none + 2 * machines);
+    }
+
+    #[test]
+    fn it_listens_where_that_was_said_and_at_the_usual_place_only_if_nothing_was() {
+        let places = |said: &[ListenAddr], machines: &[MachineSocket], private| {
+            Places::new((said, machines), Vec::new(), private).unwrap().to_open().to_vec()
+        };
+        assert_eq!(places(&[], &[], None), [tcp(10809)]);
+        assert_eq!(places(&[], &[machine("m")], None), []);
+        assert_eq!(places(&[], &[], Some(unix("p"))), [unix("p")]);
+        assert_eq!(places(&[unix("a"), tcp(1)], &[], None), [unix("a"), tcp(1)]);
     }
 }

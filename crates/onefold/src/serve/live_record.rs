@@ -63,6 +63,12 @@ impl LiveRecording {
         })
     }
 
+    /// How many hold on to it: itself, and the devices that go through it.
+    #[cfg(test)]
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.recording)
+    }
+
     /// What it is known by.
     pub fn number(&self) -> u64 {
         self.number
@@ -135,7 +141,8 @@ mod tests {
         let read = onefold_workload::RecordingReader::new(&*file);
         let requests = read.filter(|request| request.as_ref().unwrap().identity.is_some()).count();
         assert!(requests as u64 >= 16 + (writes - 2) * 2048, "{requests} of {writes}");
-        assert!(!recording.is_abandoned(Instant::now()));
-        assert!(recording.is_abandoned(Instant::now() + ABANDONED * 2));
+        let asked = *recording.asked.lock().unwrap();
+        assert!(!recording.is_abandoned(asked + ABANDONED));
+        assert!(recording.is_abandoned(asked + ABANDONED + Duration::from_nanos(1)));
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -17,9 +18,8 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 pub const READY: &str = "READY=1";
 /// It reads its settings again, since now by the machine's own clock; `READY=1` follows.
 pub fn reloading() -> String {
-    let now = clock_gettime(ClockId::Monotonic);
-    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
-    format!("RELOADING=1\nMONOTONIC_USEC={micros}")
+    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+    format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros())
 }
 
 /// It stops, and takes the time that it needs.

@@ -338,6 +338,7 @@ mod tests {
         exports.end_abandoned_recordings(Instant::now() + Duration::from_mins(1));
         assert!(exports.recording(1).is_none());
         assert!(first.fetch().ended.unwrap().contains("nobody"));
+        assert_eq!(first.holders(), 1, "the device goes past it again");
         let next = exports.begin_recording("a", 512).unwrap();
         device.write_at(0, &[2; 512], false).unwrap();
         let requests = |recording: &LiveRecording| recording.fetch().requests;

@@ -185,7 +185,7 @@ pub(super) fn key() -> Result<u64> {
 
 /// Writes frames until it is told to stop or cannot.
 fn write(recording: &Recording, mut file: File, frames: &Receiver<Message>) {
-    let mut length = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut length = file.metadata().map(|metadata| metadata.len()).unwrap_or_default();
     loop {
         let (frames, last) = match frames.recv_timeout(HOLD) {
             Ok(Message::Frame(frame)) => (vec![frame], false),
@@ -229,10 +229,38 @@ impl HintRecorder {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::MemDevice;
     use onefold_block::wrappers::ManualClock;
+    use onefold_block::{ByteSize, MemDevice};
 
     use super::*;
+
+    #[test]
+    fn a_recording_that_never_begins_leaves_no_file_and_one_that_ends_is_told_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        let args = |unit| RecordArgs { record: Some(path.clone()), record_unit: ByteSize(unit) };
+        let prepared = || Prepared::new(&args(4096)).unwrap().unwrap();
+        assert!(Prepared::new(&args(8192)).err().unwrap().message.contains("expected 512"));
+        let first = prepared();
+        let again = Prepared::new(&args(4096)).err().unwrap();
+        assert!(again.message.contains("exists already"), "{}", again.message);
+        drop(first);
+        assert!(!path.exists());
+        prepared().begin(["a"]).unwrap().abandon();
+        assert!(!path.exists());
+        let recorder = prepared().begin(["a"]).unwrap();
+        let device = |name| recorder.named_device(name, Arc::new(MemDevice::new(1 << 20)));
+        for name in ["b", "a", "c", "b"] {
+            device(name).write_at(0, &[1; 4096], false).unwrap();
+        }
+        let printer = Printer::kept(false);
+        recorder.finish(&printer);
+        assert_eq!(printer.told(), format!("recorded 4 requests in '{}'\n", path.display()));
+        let file = std::fs::read(&path).unwrap();
+        let read = onefold_workload::RecordingReader::new(&*file);
+        let streams: Vec<_> = read.map(|request| request.unwrap().stream.unwrap()).collect();
+        assert_eq!(streams, [1, 0, 2, 1], "a name is one device");
+    }
 
     #[test]
     fn a_full_disk_ends_the_recording_and_nothing_else() {

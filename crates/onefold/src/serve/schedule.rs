@@ -108,6 +108,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn after_a_failure_it_rests() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let open = |read_only| {
+            Pool::open(&folder, &OpenOptions { read_only, ..OpenOptions::default() }).unwrap()
+        };
+        let pool = open(false);
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.close().unwrap();
+        let mut schedule = Schedule::new(Duration::ZERO, Keep::default());
+        assert_eq!(schedule.every_seconds, 1);
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let begun = now();
+        schedule.tick(&open(true), &|_| false);
+        let rests = schedule.rest_until;
+        assert!((begun + REST_SECONDS..=now() + REST_SECONDS).contains(&rests), "{rests}");
+        let pool = open(false);
+        let made = || pool.snapshots(Some("main")).unwrap().len();
+        schedule.tick(&pool, &|_| false);
+        assert_eq!((made(), schedule.rest_until), (0, rests));
+        schedule.rest_until = now();
+        schedule.tick(&pool, &|_| false);
+        assert_eq!(made(), 1);
+    }
+
+    #[test]
     fn a_missed_time_is_made_up_for_once_and_rules_are_for_what_was_made_here() {
         let folder = SimFolder::new();
         let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };

@@ -63,9 +63,8 @@ impl Scrubbing {
     pub fn stop(self) {
         // An error means that it has stopped.
         let _ = self.stop.send(());
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that scrubs has failed");
-        }
+        let failed = |_| tracing::error!("the thread that scrubs has failed");
+        self.thread.join().unwrap_or_else(failed);
     }
 }
 

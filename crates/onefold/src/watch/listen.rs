@@ -91,8 +91,9 @@ impl Prepared {
 /// The word in a token file, which nobody else may read.
 pub fn token(path: &Path) -> Result<Token> {
     let read = text_file::read(path, "token file", TOKEN_FILE_BYTES_MAX)?;
-    let mode = std::fs::metadata(path).map_or(0, |found| found.mode());
-    if mode & OTHERS != 0 {
+    let found = std::fs::metadata(path);
+    let found = found.map_err(|error| Failure::unusable("look at token file", path, error))?;
+    if found.mode() & OTHERS != 0 {
         let message = format!("every user can use token file '{}'", path.display());
         let hint = format!("close it: chmod o= {}", path.display());
         return Err(Failure::nothing_done(message).hint(hint));
@@ -104,4 +105,49 @@ pub fn token(path: &Path) -> Result<Token> {
         );
         Failure::nothing_done(message).hint("make one: openssl rand -hex 24")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn prepared(metrics: Option<&str>, token: Option<&Path>) -> Result<Option<Prepared>> {
+        let args = MetricsArgs {
+            metrics: metrics.map(str::to_owned),
+            metrics_token_file: token.map(Path::to_owned),
+        };
+        Prepared::new(&args, &mut Sockets::default(), None)
+    }
+
+    #[test]
+    fn who_may_look_follows_from_where_it_is_and_from_the_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "0123456789abcdef\n").unwrap();
+        let close = |mode| {
+            std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        close(0o640);
+        assert!(prepared(None, None).unwrap().is_none());
+        let local = prepared(Some("127.0.0.1:0"), None).unwrap().unwrap();
+        assert!(matches!(local.access, Access::Local) && local.tls.is_none());
+        let address = local.address();
+        assert!(address.starts_with("http://127.0.0.1:") && address.ends_with('/'), "{address}");
+        let everywhere = prepared(Some("0.0.0.0:0"), Some(&token)).unwrap().unwrap();
+        assert!(matches!(everywhere.access, Access::Token(_)) && everywhere.files.is_none());
+        let refused = |metrics, token| prepared(metrics, token).err().unwrap().message;
+        assert!(refused(Some("0.0.0.0:0"), None).contains("everybody there could look"));
+        assert!(refused(Some("nowhere"), None).contains("write an address and a port"));
+        assert!(refused(None, Some(&token)).contains("none is given"));
+        for mode in [0o604, 0o602, 0o601] {
+            close(mode);
+            let refused = refused(Some("127.0.0.1:0"), Some(&token));
+            assert!(refused.starts_with("every user can use token file"), "{mode:o}: {refused}");
+        }
+        close(0o600);
+        std::fs::write(&token, "short").unwrap();
+        assert!(refused(Some("127.0.0.1:0"), Some(&token)).contains("one word of 16 to 1024"));
+    }
 }

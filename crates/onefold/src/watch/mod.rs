@@ -26,6 +26,8 @@ pub use source::{PoolSource, Source, pool_sample};
 
 /// No request from outside brings anything with it.
 const BODY_BYTES_MAX: usize = 16 << 10;
+/// How long a connection may say nothing: longer than scrapes are apart.
+const IDLE: Duration = Duration::from_secs(75);
 
 /// What answers, while the server runs.
 pub struct Watch {
@@ -39,11 +41,7 @@ impl Prepared {
     pub fn begin(self, source: impl Source) -> std::io::Result<Watch> {
         let sampler = Arc::new(Sampler::new(Arc::new(source)));
         let site = Guarded::new(Arc::new(Site::new(Arc::clone(&sampler))), self.access);
-        let limits = Limits {
-            body_bytes: BODY_BYTES_MAX,
-            idle: Duration::from_secs(75),
-            ..Limits::default()
-        };
+        let limits = Limits { body_bytes: BODY_BYTES_MAX, idle: IDLE, ..Limits::default() };
         let server = Server::on_address(self.listener, self.tls, Arc::new(site), limits)?;
         Ok(Watch { sampler, server, files: self.files })
     }
@@ -75,5 +73,29 @@ impl Watch {
     pub fn stop(self) {
         self.sampler.close();
         drop(self.server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sampler::tests::Nothing;
+    use super::*;
+    use crate::args::MetricsArgs;
+    use crate::serve::handed::Sockets;
+
+    #[test]
+    fn who_is_told_second_by_second_hears_at_once_that_there_is_no_more() {
+        let at = Some("127.0.0.1:0".to_owned());
+        let args = MetricsArgs { metrics: at, metrics_token_file: None };
+        let place = Prepared::new(&args, &mut Sockets::default(), None).unwrap().unwrap();
+        let printer = Printer::kept(false);
+        let address = place.address();
+        let watch = begin(place, Nothing, &printer).unwrap();
+        assert_eq!(printer.told(), format!("seen at {address} and {address}metrics\n"));
+        watch.renew_tls().unwrap();
+        let mut stream = watch.sampler.stream().unwrap();
+        assert!(stream.next().is_some());
+        watch.stop();
+        assert_eq!(stream.next(), None);
     }
 }

@@ -143,6 +143,20 @@ pub mod tests {
     }
 
     #[test]
+    fn whoever_asks_soon_is_told_the_same_and_later_how_it_is_then() {
+        let sampler = Sampler::new(Arc::new(Nothing));
+        let (first, event) = (sampler.sample(), sampler.event());
+        assert!(Arc::ptr_eq(&first, &sampler.sample()) && Arc::ptr_eq(&event, &sampler.event()));
+        let before = |time| Instant::now().checked_sub(time).unwrap();
+        sampler.newest.lock().unwrap().as_mut().unwrap().0 = before(NEW);
+        sampler.event.lock().unwrap().as_mut().unwrap().0 = before(PERIOD / 2);
+        let second = sampler.sample();
+        assert!(!Arc::ptr_eq(&first, &second));
+        let told = sampler.event();
+        assert!(!Arc::ptr_eq(&event, &told) && told.ends_with("}\n\n"));
+    }
+
+    #[test]
     fn a_page_that_goes_makes_room_for_another_and_none_is_told_after_the_end() {
         let sampler = Arc::new(Sampler::new(Arc::new(Nothing)));
         let mut streams: Vec<Stream> = std::iter::from_fn(|| sampler.stream()).collect();

@@ -105,8 +105,39 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use onefold_control::Method;
+
     use super::super::sampler::tests::Nothing;
     use super::*;
+
+    #[test]
+    fn each_address_has_what_it_is_for_and_others_say_what_there_is() {
+        let site = Site::new(Arc::new(Sampler::new(Arc::new(Nothing))));
+        let asked = |path: &str| {
+            let request = Request {
+                method: Method::Get,
+                path: path.to_owned(),
+                query: Vec::new(),
+                headers: Vec::new(),
+                body: Vec::new(),
+                keeps: false,
+            };
+            let response = site.handle(&request, Peer::User { user: 0, group: 0 });
+            let Body::Bytes(body) = response.body else { panic!("all at once") };
+            (response.status, String::from_utf8(body).unwrap())
+        };
+        let (status, page) = asked("/");
+        assert!(status == 200 && page.contains("<html") && !page.contains("@NONCE@"));
+        assert_eq!([asked("/metrics").0, asked("/api/v1/metrics").0], [200, 200]);
+        for path in ["/api", "/api/v1/nosuch"] {
+            let (status, why) = asked(path);
+            assert!(status == 404 && why.contains("/api/v1/live"), "{path}: {why}");
+        }
+        for path in ["/nosuch", "/apis"] {
+            let (status, why) = asked(path);
+            assert!(status == 404 && why.contains("there is /, /metrics"), "{path}: {why}");
+        }
+    }
 
     #[test]
     fn a_page_too_many_is_to_try_again_and_names_are_text_beside_scripts() {

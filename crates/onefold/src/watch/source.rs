@@ -2,7 +2,7 @@
 //! Room: onefold.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use onefold_control::jobs::JobView;
 use onefold_control::{Api, Request, Response};
@@ -94,8 +94,8 @@ pub fn process_sample(started: SystemTime) -> ProcessSample {
     let taken = clock_gettime(ClockId::ProcessCPUTime);
     let since = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     ProcessSample {
-        memory_bytes: own_memory_bytes().unwrap_or(0),
-        cpu_seconds: taken.tv_sec as f64 + taken.tv_nsec as f64 / 1e9,
+        memory_bytes: own_memory_bytes().unwrap_or_default(),
+        cpu_seconds: Duration::try_from(taken).unwrap_or_default().as_secs_f64(),
         started_s: since.as_secs_f64(),
     }
 }

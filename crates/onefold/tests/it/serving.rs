@@ -143,11 +143,17 @@ fn a_service_manager_hears_when_it_serves_and_when_it_stops() {
         String::from_utf8(heard[..length].to_vec()).unwrap()
     };
     let listen = format!("unix:{}", sandbox.text("socket"));
-    let mut command = sandbox.command(&["serve", "pool", "--listen", &listen]);
+    let args = ["serve", "pool", "--listen", &listen, "--on-hangup", "reload"];
+    let mut command = sandbox.command(&args);
     command.env("NOTIFY_SOCKET", sandbox.path("notify"));
     let server = Server::start(command, sandbox.path("socket"));
     assert_eq!(hear(), "READY=1");
     sandbox.ok(&["volume", "list", "pool"]);
+    server.signal("HUP");
+    let reloading = hear();
+    let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+    assert!(since.parse::<u64>().is_ok(), "{reloading}");
+    assert_eq!(hear(), "READY=1");
     server.stop();
     assert_eq!(hear(), "STOPPING=1");
 }
