@@ -51,8 +51,12 @@ pub fn watch() -> Result<()> {
 
 /// Whether whoever started this process wants it to live through a signal, as `nohup` does.
 pub fn is_ignored(signal: i32) -> bool {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), signal)
+}
+
+/// The same by what the system tells of a process.
+fn ignores(told: &str, signal: i32) -> bool {
+    let mask = told.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
@@ -93,4 +97,17 @@ fn leave(signal: i32) -> ! {
     }
     Printer::new(false).failure(&Failure::interrupted(signal, left.trim_start_matches("; ")));
     signal_hook::low_level::exit(128 + signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_are_ignored_are_the_bits_that_the_system_shows() {
+        let told = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000004001\n";
+        let ignored: Vec<i32> = (1..=64).filter(|&signal| ignores(told, signal)).collect();
+        assert_eq!(ignored, [SIGHUP, SIGTERM]);
+        assert!(!ignores("Name:\tx\n", SIGHUP));
+    }
 }

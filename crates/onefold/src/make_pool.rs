@@ -277,9 +277,14 @@ mod tests {
 
     #[test]
     fn a_drawn_uuid_says_that_it_was_drawn() {
-        for _ in 0..16 {
+        let (mut ones, mut zeroes) = (0, 0);
+        for _ in 0..128 {
             let uuid = random_identity().unwrap().uuid;
             assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (4, 2), "{uuid:02x?}");
+            (ones, zeroes) =
+                (ones | u128::from_be_bytes(uuid), zeroes | !u128::from_be_bytes(uuid));
         }
+        // What does not say that is random.
+        assert_eq!((ones ^ zeroes).count_ones(), 6, "{ones:032x} {zeroes:032x}");
     }
 }

@@ -188,7 +188,7 @@ pub fn open_tier(
 /// Tell a cache what time it is, by which it keeps to its budget.
 pub fn tell_time(tier: &TieredStore) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    tier.tick(now.map_or(0, |now| now.as_secs()));
+    tier.tick(now.unwrap_or_default().as_secs());
 }
 
 /// Make the folder of the cache before `slow`, and say where it is, whatever the working folder.

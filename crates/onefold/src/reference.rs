@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::args::Args;
-use crate::settings_file::is_setting;
 
 const HEAD: &str = "\
 # The command line
@@ -89,7 +88,6 @@ fn row(arg: &Arg, text: &mut String) {
         .map(|value| value.to_string_lossy().into_owned())
         .collect();
     let env = arg.get_env().map(|env| env.to_string_lossy().into_owned()).unwrap_or_default();
-    let env = if is_setting(arg) || !env.is_empty() { env } else { String::new() };
     let cell = |text: String| if text.is_empty() { text } else { format!("`{text}`") };
     let _ = writeln!(text, "| `{name}` | {help} | {} | {} |", cell(default.join(", ")), cell(env));
 }

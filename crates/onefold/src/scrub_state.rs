@@ -155,7 +155,7 @@ impl ScrubState {
     pub fn end(&mut self) {
         self.forget_up_to(u32::MAX);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.ended_s = Some(now.map_or(0, |since| since.as_secs()));
+        self.ended_s = Some(now.unwrap_or_default().as_secs());
     }
 
     /// What was read.

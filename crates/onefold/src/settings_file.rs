@@ -245,7 +245,7 @@ struct File<'a> {
 impl File<'_> {
     fn apply(&self, command: Command) -> Result<Command> {
         let table = DeTable::parse(self.text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
+            let at = error.span().unwrap_or_default().start;
             self.wrong(at, error.message())
         })?;
         self.apply_table(command, table.get_ref(), "")

@@ -147,8 +147,12 @@ fn other_memory(status: &PoolStatus, own_bytes: Option<u64>) -> Option<u64> {
 /// Bytes of this process's memory, without its program and files; none where the system does not
 /// tell.
 pub fn own_memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    memory_in(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// The same by what the system tells of a process.
+fn memory_in(told: &str) -> Option<u64> {
+    let line = told.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib << 10)
 }
@@ -497,6 +501,19 @@ mod tests {
     fn text(status: &PoolStatus) -> String {
         let text = text_of(Path::new("p"), status, None, Some(20 << 20), str::to_owned);
         text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    }
+
+    #[test]
+    fn memory_is_what_the_system_tells_of_this_process() {
+        assert_eq!(memory_in("Name:\tx\nRssAnon:\t    12 kB\nRssFile:\t 3 kB\n"), Some(12 << 10));
+        assert_eq!(memory_in("Name:\tx\n"), None);
+        assert!(own_memory_bytes().unwrap() > 0);
+        let status = PoolStatus { index_memory_bytes: 5, ..empty() };
+        let own = status.memory_bytes() + 7;
+        assert_eq!(
+            [Some(own), Some(0), None].map(|own| other_memory(&status, own)),
+            [Some(7), Some(0), None]
+        );
     }
 
     #[test]

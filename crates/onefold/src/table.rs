@@ -32,7 +32,7 @@ impl Table {
     /// The lines, each beginning with `indent` spaces and without blanks at its end.
     pub fn lines(&self, indent: usize) -> Vec<String> {
         let width = |column: usize| {
-            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
         };
         let widths: Vec<usize> = (0..self.aligns.len()).map(width).collect();
         let line = |row: &Vec<String>| {

@@ -45,6 +45,22 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "models")]
+    fn who_names_a_preset_as_a_file_is_told_how_it_is_chosen() {
+        let hints =
+            |path: &Path| read_or_hint(path, "specification", &["no-such-file"]).unwrap_err().hints;
+        let hint = "there is a preset of that name: --preset no-such-file";
+        assert_eq!(hints(Path::new("no-such-file")), [hint]);
+        assert!(hints(Path::new("no-such-other")).is_empty());
+        // A folder of that name is there, and was meant.
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().to_str().unwrap();
+        assert!(
+            read_or_hint(folder.path(), "specification", &[name]).unwrap_err().hints.is_empty()
+        );
+    }
+
+    #[test]
     fn a_file_may_be_as_long_as_is_said_and_no_longer() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (text, told) in [("12345", Ok("12345")), ("123456", Err("is longer than 5 B"))] {

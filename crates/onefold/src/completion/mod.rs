@@ -203,6 +203,19 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_offered_by_all_of_its_name_or_by_what_is_behind_its_dot() {
+        let known = || ["ftl.gc=", "ftl.spare=", "nand.spare="].map(|name| (name.to_owned(), None));
+        let offered = |typed: &str| {
+            let found = matching(typed, known().to_vec());
+            let names = found.iter().map(|found| found.get_value().to_str().unwrap());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(offered("ftl."), "ftl.gc= ftl.spare=");
+        assert_eq!(offered("sp"), "spare= spare=");
+        assert_eq!(offered("x"), "");
+    }
+
+    #[test]
     fn every_rule_is_about_an_argument_that_exists_and_knows_something() {
         let mut found = Vec::new();
         arguments("", &Args::command(), &mut found);

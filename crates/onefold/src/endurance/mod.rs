@@ -238,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_is_asked_once_a_day_and_what_was_said_is_not() {
+        let watched = |endurance: &str| {
+            let flags = ["x", "--cache-endurance", endurance, "--cache", "/nowhere/at/all"];
+            Watched::of_nothing(&Line::parse_from(flags).tier)
+        };
+        for (endurance, is_asked) in [("smart:/dev/x", true), ("600T", false)] {
+            let watched = watched(endurance);
+            assert!(!watched.is_old());
+            watched.told().0 = Instant::now().checked_sub(PERIOD).unwrap();
+            assert_eq!(watched.is_old(), is_asked, "{endurance}");
+            assert!(!watched.is_old() || !is_asked, "not again at once");
+            assert_eq!(watched.life(), None);
+        }
+        let said = watched("600T");
+        said.renew();
+        assert_eq!(said.life().unwrap().unwrap().left, ByteSize(600 << 40));
+    }
+
+    #[test]
     fn years_are_turned_into_a_budget_by_what_is_left() {
         let of = |flags: &[&str]| Line::parse_from([&["x", "--cache", "f"], flags].concat()).tier;
         let life = Some(Life::of(drive(50, 4_000_000)));

@@ -84,9 +84,61 @@ fn sound<'a>(
 
 #[cfg(test)]
 mod tests {
-    use onefold_content::FingerprintKind;
+    use std::sync::Arc;
 
+    use onefold_block::{BlockDevice as _, ByteSize};
+    use onefold_content::FingerprintKind;
+    use onefold_control::http::{Request, Response};
+    use onefold_control::socket::Bound;
+    use onefold_control::{Handler, Limits, Peer, Server};
+    use onefold_pool::Pool;
+
+    use super::super::data;
     use super::*;
+    use crate::test_pool;
+
+    /// A server of the blocks of a pool, or of nothing.
+    struct Blocks(Option<Pool>);
+
+    impl Handler for Blocks {
+        fn handle(&self, request: &Request, _: Peer) -> Response {
+            assert_eq!(request.path, "/api/v1/blocks");
+            match &self.0 {
+                Some(pool) => data::blocks(pool, request),
+                None => Response::error(503, "not now"),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_found_behind_a_server_by_their_number_among_all_that_are_wanted() {
+        let pool = test_pool::pool();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let block = onefold_block::SplitMix64::new(1).bytes(4096);
+        volume.write_at(0, &block, true).unwrap();
+        let at = tempfile::tempdir().unwrap();
+        let serve = |blocks| {
+            let bound = Bound::new(at.path()).unwrap();
+            Server::on_socket(bound, Arc::new(Blocks(blocks)), Limits::default()).unwrap()
+        };
+        let server = serve(Some(pool.clone()));
+        let (naming, mut find) = RemoteBlocks::open(at.path()).unwrap();
+        let named = naming.unwrap();
+        let fingerprinter = Fingerprinter::with_key(named.kind, named.key);
+        // More than are asked for at once; one of each of them is there.
+        let most = ASKED_BYTES / 4096;
+        let mut wanted = vec![fingerprinter.hash(b"unknown"); most + 2];
+        for number in [3, most + 1] {
+            wanted[number] = fingerprinter.hash(&block);
+        }
+        let mut found = Vec::new();
+        find(&wanted, &mut |number, stored| found.push((number, stored == block))).unwrap();
+        assert_eq!(found, [(3, true), (most + 1, true)]);
+        drop(server);
+        let _server = serve(None);
+        let refused = RemoteBlocks::open(at.path()).err().unwrap();
+        assert!(refused.message.ends_with("it answers 503"), "{}", refused.message);
+    }
 
     #[test]
     fn what_a_server_hands_out_is_used_only_if_it_is_what_was_asked_for() {

@@ -127,9 +127,13 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_short() {
-        let sizes = [0.0, 1023.0, 1536.0, 250.0 * 1_048_576.0].map(size);
-        assert_eq!(sizes, ["0 B", "1023 B", "1.5 KiB", "250 MiB"]);
-        let times = [None, Some(3e-6), Some(0.0042), Some(12.0)].map(time);
-        assert_eq!(times, ["-", "3 us", "4.2 ms", "12.0 s"]);
+        let sizes = [0.0, 1023.0, 1024.0, 1536.0, 102_400.0, 250.0 * 1_048_576.0].map(size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "100 KiB", "250 MiB"]);
+        assert_eq!(
+            [50, 60, 70].map(|power: i32| size(2.0_f64.powi(power))),
+            ["1.0 PiB", "1024 PiB", "1048576 PiB"]
+        );
+        let times = [None, Some(3e-6), Some(1e-3), Some(0.0042), Some(1.0), Some(12.0)].map(time);
+        assert_eq!(times, ["-", "3 us", "1.0 ms", "4.2 ms", "1.0 s", "12.0 s"]);
     }
 }

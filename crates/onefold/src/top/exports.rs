@@ -88,6 +88,8 @@ fn title(exports: usize, looking: &Looking) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
     use serde_json::json;
 
     use super::super::reading::Reading;
@@ -115,6 +117,17 @@ mod tests {
             all(&readings, &looking).iter().map(|busy| busy.name).collect::<String>()
         };
         assert_eq!((names(false).as_str(), names(true).as_str()), ("bacd", "abcd"));
+        // A list of three rows shows the busiest three, or the last three from where it was moved.
+        let mut terminal = Terminal::new(TestBackend::new(60, 6)).unwrap();
+        let mut shown = |first| {
+            let mut looking = Looking { first, ..Looking::default() };
+            let drawn = terminal.draw(|frame| draw(frame, frame.area(), &readings, &mut looking));
+            let buffer = drawn.unwrap().buffer.clone();
+            let first_letters = (2..5).map(|line| buffer[(1, line)].symbol().to_owned());
+            (first_letters.collect::<String>(), looking.first)
+        };
+        assert_eq!(shown(0), ("bac".to_owned(), 0));
+        assert_eq!([shown(1), shown(9)], [("acd".to_owned(), 1), ("acd".to_owned(), 1)]);
         let title = |exports, first, by_name| {
             title(exports, &Looking { by_name, first, ..Looking::default() })
         };

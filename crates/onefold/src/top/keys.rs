@@ -36,9 +36,11 @@ impl Looking {
             Wish::Sort => self.by_name = !self.by_name,
             Wish::Move(rows) => {
                 let by = rows.unsigned_abs() as usize;
-                let first =
-                    if rows < 0 { self.first.checked_sub(by) } else { Some(self.first + by) };
-                self.first = first.unwrap_or(0);
+                self.first = if rows.is_negative() {
+                    self.first.saturating_sub(by)
+                } else {
+                    self.first.saturating_add(by)
+                };
             }
         }
     }

@@ -143,6 +143,11 @@ mod tests {
         }
         assert!(!all.contains("punching"), "nothing is given back where it lies:\n{all}");
         assert!(lines[5].contains('\u{2588}'), "a full bar at the right:\n{all}");
+        // From 26 lines on there is room to see how it went.
+        for (height, middle) in [(25, 4), (26, 7)] {
+            let lines = screen((110, height), &readings, &mut looking);
+            assert!(lines[middle].contains("times, last 10 s"), "{}", lines.join("\n"));
+        }
         // However small or large the screen is, and however far the list was moved.
         looking.first = 1000;
         for size in [(1, 1), (20, 5), (300, 2), (80, 24), (96, 26), (2, 200)] {

@@ -46,6 +46,13 @@ fn it_is_a_device_like_any_other() {
             Arc::new(RemoteVolume::open(at.path(), &name).unwrap())
         });
     }
+    // What does not fit is refused as a whole, also where its first piece would fit.
+    pool.create_volume("short", ByteSize(4 << 20)).unwrap();
+    let short = RemoteVolume::open(at.path(), "short").unwrap();
+    assert!(short.write_at(2 << 20, &vec![1; 4 << 20], false).is_err());
+    let mut read = vec![1; 2 << 20];
+    short.read_at(2 << 20, &mut read).unwrap();
+    assert!(read == vec![0; 2 << 20]);
 }
 
 /// A server of something else, which counts how often it is told to flush.
