@@ -151,6 +151,11 @@ mod tests {
         };
         let (years, per_day) = (["--cache-years", "5"], ["--cache-writes-per-day", "0.3"]);
         assert!(asks(&years) && !asks(&[]) && !asks(&per_day));
+        let around = |mode| {
+            let line = ["x", "--cache", "f", "--cache-mode", mode];
+            must_write_around(&Line::parse_from(line).tier).is_ok()
+        };
+        assert!(around("write-around") && !around("write-through"));
         assert!(must_be_open(Some(Path::new("f")), false).is_ok());
         assert!(must_be_open(None, true).is_ok());
         assert!(must_be_open(Some(Path::new("f")), true).is_err());

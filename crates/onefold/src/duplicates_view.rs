@@ -79,5 +79,11 @@ mod tests {
         assert_eq!(asked(8, 6, 2), [all]);
         let none = "looked up on disk       0  0.0 % in vain; 1 block was taken for new unasked";
         assert_eq!(asked(0, 0, 1), [none]);
+        let one = "looked up on disk       1  100.0 % in vain; 0 blocks were taken for new unasked";
+        assert_eq!(asked(1, 0, 0), [one]);
+        let merging = rows(&|status| {
+            (status.activity.duplicate, status.deduplication.merging) = (1, Some((1, 1)));
+        });
+        assert!(merging[1].ends_with("; the merge under way is 100.0 % done"), "{merging:?}");
     }
 }

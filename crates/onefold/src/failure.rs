@@ -229,6 +229,49 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_without_a_pool_is_told_for_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = || {
+            let failure = Failure::pool(folder.path(), PoolError::NoPool);
+            format!("{} {}", failure.message, failure.hints.concat())
+        };
+        assert!(told().contains("neither super.0 nor super.1 make one there with"), "{}", told());
+        let pieces =
+            ["journal", "map", "containers/0.container"].map(|name| folder.path().join(name));
+        std::fs::create_dir(folder.path().join("containers")).unwrap();
+        std::fs::write(folder.path().join("containers/other"), "").unwrap();
+        for piece in &pieces {
+            std::fs::write(piece, "").unwrap();
+        }
+        assert!(told().contains("has lost super.0 and super.1"), "{}", told());
+        for piece in &pieces {
+            std::fs::remove_file(piece).unwrap();
+            assert!(told().contains("make one in an empty folder"), "{}", told());
+            std::fs::write(piece, "").unwrap();
+        }
+        for name in ["super.0", "super.1"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+            assert!(!told().contains("has lost"), "{}", told());
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+    }
+
+    #[test]
+    fn who_holds_a_pool_is_named_as_far_as_that_is_known() {
+        let told = |holder: &str| locked(Path::new("p"), holder);
+        let own = std::process::id();
+        let failure = told(&format!("process {own}"));
+        assert!(failure.message.contains(&format!("by process {own} (")), "{}", failure.message);
+        assert_eq!(
+            (failure.hints.concat(), failure.held_by_a_server),
+            (format!("stop it with: kill {own}"), false)
+        );
+        for holder in ["process x", "a mouse"] {
+            assert!(told(holder).message.ends_with("in use by another process"));
+        }
+    }
+
+    #[test]
     fn a_command_is_shown_by_its_name_and_as_far_as_it_fits_a_line() {
         assert_eq!(words_of(b""), None);
         let served = words_of(b"/usr/bin/onefold\0serve\0\0p\0");

@@ -237,6 +237,43 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_listed_while_it_is_written_and_has_the_rights_of_any_new_one() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let listed = |path: &Path| unfinished().iter().filter(|other| other.path == path).count();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (plain, made) = (folder.path().join("plain"), folder.path().join("made"));
+        std::fs::write(&plain, "").unwrap();
+        let file = OutFile::create(&made, false).unwrap();
+        assert_eq!(listed(&made), 1);
+        file.finish().unwrap();
+        assert_eq!((listed(&made), mode(&made)), (0, mode(&plain)));
+        let private = OutFile::create_private(&made, true).unwrap();
+        private.finish().unwrap();
+        assert_eq!(mode(&made), 0o600);
+        // A device is written where it is, and is there before and after.
+        let null = Path::new("/dev/null");
+        let mut device = OutFile::create(null, false).unwrap();
+        device.write_all(b"anything").unwrap();
+        assert_eq!(listed(null), 1);
+        device.finish().unwrap();
+        assert_eq!(listed(null), 0);
+        let refused = OutFile::create(folder.path(), true).unwrap_err();
+        assert!(refused.message.ends_with("is a folder"), "{}", refused.message);
+        // Names that leave no room for more begin with nothing of theirs.
+        for (length, is_part) in [(200, true), (201, false)] {
+            let file = OutFile::create(&folder.path().join("n".repeat(length)), false).unwrap();
+            let begun = names(folder.path()).iter().any(|name| name.starts_with(".nnn"));
+            assert_eq!(begun, is_part);
+            drop(file);
+        }
+        assert_eq!(
+            [self::folder(Path::new("x")), self::folder(Path::new("a/x"))],
+            [".", "a"].map(Path::new)
+        );
+    }
+
+    #[test]
     fn what_is_replaced_keeps_its_rights_and_its_links_and_a_rival_wins() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();

@@ -79,7 +79,7 @@ impl Printer {
         Self {
             colour_out: false,
             colour_err: false,
-            told: Some(Default::default()),
+            told: Some(std::sync::Arc::default()),
             ..Self::new(quiet)
         }
     }
@@ -175,7 +175,7 @@ impl Printer {
     fn err(&self, head: &str, text: &str) {
         #[cfg(test)]
         if let Some(told) = &self.told {
-            told.lock().unwrap().push_str(&format!("{head}{}\n", harmless(text)));
+            told.lock().unwrap().extend([head, &harmless(text), "\n"]);
             return;
         }
         // There is nobody left to tell when stderr is gone.

@@ -217,3 +217,24 @@ pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathB
     apart(&folder)?;
     Ok(folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_made_apart_from_what_is_behind_it_whatever_links_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("pool")).unwrap();
+        std::os::unix::fs::symlink(at("pool"), at("link")).unwrap();
+        let made = |cache: &str| prepare(&at("pool"), &at(cache), None);
+        for inside in ["pool", "pool/cache", "link", "link/cache", ""] {
+            let refused = made(inside).unwrap_err().message;
+            assert!(refused.ends_with("lie in one another"), "{inside}: {refused}");
+        }
+        assert!(made("fast").unwrap().ends_with("fast") && at("fast").is_dir());
+        // One with a name that only begins like the other's is apart.
+        assert!(made("pool2").is_ok());
+    }
+}

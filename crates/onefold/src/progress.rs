@@ -103,8 +103,8 @@ impl Bar {
 
     /// What is being done.
     pub fn set_message(&self, doing: &str) {
+        // It is drawn with the next tick.
         doing.clone_into(&mut self.doing.lock().unwrap_or_else(PoisonError::into_inner));
-        self.bar.tick();
     }
 
     /// Do something that writes to the terminal.

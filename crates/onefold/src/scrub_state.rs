@@ -236,6 +236,9 @@ mod tests {
     fn what_was_found_stays_until_it_is_looked_at_again() {
         let mut state = ScrubState::new("p".to_owned());
         assert!(!state.is_begun());
+        let mut empty = state.clone();
+        empty.end();
+        assert!(empty.is_begun(), "of a pool without containers");
         for (container, problems) in [(1, 0), (3, 2), (5, 1)] {
             state.add(&read(container, problems));
         }

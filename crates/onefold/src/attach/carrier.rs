@@ -39,9 +39,7 @@ impl Started {
         let program = std::env::current_exe().map_err(|error| cannot_start(&error))?;
         let mut command = Command::new(program);
         command.arg(COMMAND).arg(wanted.socket).arg(wanted.export);
-        if wanted.read_only {
-            command.arg("--read-only");
-        }
+        command.args(wanted.read_only.then_some("--read-only"));
         Self::by(&mut command)
     }
 

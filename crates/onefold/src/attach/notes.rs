@@ -18,6 +18,8 @@ const VARIABLE: &str = "ONEFOLD_ATTACHED";
 /// They are gone when the machine starts again, and so is what they tell of.
 const OF_ROOT: &str = "/run/onefold-attached";
 const NOTE_BYTES_MAX: u64 = 1 << 20;
+/// Rights of a folder by which its group, or others, write to it.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// A note. Steps are in the order in which they were done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,15 +52,17 @@ fn folder() -> Result<PathBuf> {
         _ => {}
     }
     let found = fs::symlink_metadata(&folder).map_err(unusable)?;
-    let ours = found.is_dir()
-        && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode() & 0o022 == 0;
-    if ours {
+    if is_of_alone(&found, rustix::process::geteuid().as_raw()) {
         return Ok(folder);
     }
     let message = format!("others may write to '{}', where notes are kept", folder.display());
     Err(Failure::nothing_done(message)
         .hint(format!("remove it, or name another one in {VARIABLE}")))
+}
+
+/// Whether something is a folder that this user may write to, and nobody else.
+fn is_of_alone(found: &fs::Metadata, user: u32) -> bool {
+    found.is_dir() && found.uid() == user && found.mode() & OTHERS_WRITE == 0
 }
 
 impl Note {
@@ -140,6 +144,25 @@ mod tests {
     fn note(at: &Path) -> Note {
         let at = at.join("n.json");
         Note { pool: "/pool".into(), volume: "main".to_owned(), steps: Vec::new(), at }
+    }
+
+    #[test]
+    fn notes_are_kept_in_a_folder_that_nobody_else_writes_to() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let is_ours = |user| is_of_alone(&fs::symlink_metadata(folder.path()).unwrap(), user);
+        let ours = [0o700, 0o755, 0o720, 0o702].map(|mode| {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            is_ours(user)
+        });
+        assert_eq!(ours, [true, true, false, false]);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(!is_ours(user + 1));
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(!is_of_alone(&fs::symlink_metadata(file).unwrap(), user));
     }
 
     #[test]

@@ -171,16 +171,20 @@ fn if_there<T: Default>(done: io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Whether a device is there for which this process answered, or nobody does.
-pub fn is_ours(kernel: &mut impl Kernel, device: u32, process: u32) -> io::Result<bool> {
-    // Where another process answers, another device has its number.
-    let ours = |answers: Option<u32>| answers.is_none_or(|other| other == process);
-    if_there(kernel.process_of(device).map(ours))
-}
-
-/// Stop a device and remove it; one that goes meanwhile is gone.
-pub fn remove(kernel: &mut impl Kernel, device: u32) -> io::Result<()> {
-    if_there(kernel.stop(device).and_then(|()| kernel.delete(device)))
+/// Remove a device, if it is still the one for which this process answered: where another one does,
+/// another device has its number. `let_go` says whether somebody has it in use.
+pub fn remove<E>(
+    kernel: &mut impl Kernel,
+    (device, process): (u32, u32),
+    let_go: impl FnOnce() -> Result<(), E>,
+    failed: impl Fn(io::Error) -> E,
+) -> Result<(), E> {
+    let is_ours = |answers: Option<u32>| answers.is_none_or(|other| other == process);
+    if !if_there(kernel.process_of(device).map(is_ours)).map_err(&failed)? {
+        return Ok(());
+    }
+    let_go()?;
+    if_there(kernel.stop(device).and_then(|()| kernel.delete(device))).map_err(&failed)
 }
 
 #[cfg(test)]
@@ -310,20 +314,24 @@ mod tests {
 
     #[test]
     fn a_device_is_removed_if_it_is_the_one_that_was_made_and_one_that_is_gone_is_no_failure() {
-        let ours = |fails, gone, process| is_ours(&mut Fake::new(fails, gone, process), 7, 99).ok();
-        assert_eq!([ours("", "", Some(99)), ours("", "", None)], [Some(true); 2]);
-        assert_eq!([ours("", "", Some(98)), ours("", "ask 7", Some(99))], [Some(false); 2]);
-        assert_eq!(ours("ask 7", "", Some(99)), None);
-        for (fails, gone, is_removed, log) in [
-            ("", "", true, "stop 7, delete 7"),
-            ("", "stop 7", true, "stop 7"),
-            ("", "delete 7", true, "stop 7, delete 7"),
-            ("stop 7", "", false, "stop 7"),
-            ("delete 7", "", false, "stop 7, delete 7"),
+        let whole = "ask 7, let go, stop 7, delete 7";
+        for (fails, gone, process, is_done, log) in [
+            ("", "", Some(99), true, whole),
+            ("", "", None, true, whole),
+            ("", "", Some(98), true, "ask 7"),
+            ("", "ask 7", Some(99), true, "ask 7"),
+            ("", "stop 7", None, true, "ask 7, let go, stop 7"),
+            ("", "delete 7", None, true, whole),
+            ("ask 7", "", Some(99), false, "ask 7"),
+            ("let go", "", None, false, "ask 7, let go"),
+            ("stop 7", "", None, false, "ask 7, let go, stop 7"),
+            ("delete 7", "", None, false, whole),
         ] {
-            let mut kernel = Fake::new(fails, gone, None);
-            assert_eq!(remove(&mut kernel, 7).is_ok(), is_removed, "{log}");
-            assert_eq!(kernel.log.lock().unwrap().join(", "), log);
+            let mut kernel = Fake::new(fails, gone, process);
+            let user = kernel.clone();
+            let removed = remove(&mut kernel, (7, 99), || user.does("let go"), |error| error);
+            let done = kernel.log.lock().unwrap().join(", ");
+            assert_eq!((removed.is_ok(), &*done), (is_done, log), "{fails}{gone}");
         }
     }
 

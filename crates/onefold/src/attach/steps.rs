@@ -109,13 +109,7 @@ fn remove_ublk(number: u32, process: u32) -> Result<()> {
     let device = Device::path_of(number);
     let failed = |error: std::io::Error| Failure::broke("remove", &device, error);
     let mut control = Control::open().map_err(failed)?;
-    match queues::is_ours(&mut control, number, process).map_err(failed)? {
-        true => {
-            let_go(&device)?;
-            queues::remove(&mut control, number).map_err(failed)
-        }
-        false => Ok(()),
-    }
+    queues::remove(&mut control, (number, process), || let_go(&device), failed)
 }
 
 /// Whether something is mounted at a folder: it is on another device than the folder above it.
@@ -213,9 +207,7 @@ pub fn by_fuse(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
     note.add(Step::Fuse(folder.clone()))?;
     let uri = ListenAddr::Unix(wanted.socket.to_owned()).uri(wanted.export, false);
     let mut command = Command::new("nbdfuse");
-    if wanted.read_only {
-        command.arg("-r");
-    }
+    command.args(wanted.read_only.then_some("-r"));
     // It outlives this command, and the terminal.
     command.arg(&folder).arg(&uri).process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
     let started = command.stderr(Stdio::null()).spawn();
@@ -224,9 +216,7 @@ pub fn by_fuse(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
     comes(&mut child, &file)?;
     let Some(_) = wanted.mount else { return Ok(file) };
     let mut args = vec!["--find".as_ref(), "--show".as_ref()];
-    if wanted.read_only {
-        args.push("--read-only".as_ref());
-    }
+    args.extend(wanted.read_only.then_some(std::ffi::OsStr::new("--read-only")));
     args.push(file.as_os_str());
     let device = PathBuf::from(run("losetup", &args)?);
     note.add(Step::Loop(device.clone()))?;
@@ -255,9 +245,7 @@ fn mount(device: &Path, wanted: &Wanted<'_>, note: &mut Note) -> Result<()> {
     let point = point.canonicalize().map_err(unusable)?;
     note.add(Step::Mount(point.clone()))?;
     let mut args = vec![device.as_os_str(), point.as_os_str()];
-    if wanted.read_only {
-        args.extend(["-o", "ro"].map(std::ffi::OsStr::new));
-    }
+    args.extend(wanted.read_only.then_some(std::ffi::OsStr::new("-oro")));
     run("mount", &args).map(drop).map_err(|failure| {
         failure
             .hint("a new volume needs a file system first: attach it without a folder, mkfs.ext4")

@@ -100,7 +100,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
         Err(error @ (PoolError::NoVolume { .. } | PoolError::NoSnapshot { .. })) => {
             return Response::error(404, &error.to_string());
         }
-        Err(error) => return Response::error(500, &error.to_string()),
+        Err(error) => return told(&error.into()),
     };
     let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());
     let (offset, length) = (number("offset"), number("length"));
@@ -233,6 +233,7 @@ mod tests {
     use onefold_block::ByteSize;
     use onefold_content::Fingerprinter;
     use onefold_control::http::Body;
+    use onefold_nbd::{Client, Exports as _};
 
     use super::*;
     use crate::test_pool;
@@ -245,6 +246,11 @@ mod tests {
 
     /// `METHOD WHAT?NAME=NUMBER&...` with a body, as it is asked of the volume `main`.
     fn ask(pool: &Pool, line: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        ask_of((pool, &PoolExports::new(pool.clone(), None)), line, body)
+    }
+
+    /// The same of a server that knows these exports.
+    fn ask_of((pool, exports): (&Pool, &PoolExports), line: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let (method, rest) = line.split_once(' ').unwrap();
         let (what, query) = rest.split_once('?').unwrap_or((rest, ""));
         let method = match method {
@@ -262,10 +268,9 @@ mod tests {
             body: body.to_vec(),
             keeps: true,
         };
-        let exports = PoolExports::new(pool.clone(), None);
         told_as(match what {
             "blocks" => blocks(pool, &request),
-            _ => answer(pool, &exports, what, &request),
+            _ => answer(pool, exports, what, &request),
         })
     }
 
@@ -315,6 +320,37 @@ mod tests {
         for line in ["GET nosuch", "GET main/bytes?offset=0", "GET main/else", "PUT main"] {
             assert_eq!(ask(line, &[]).0, 404, "{line}");
         }
+    }
+
+    #[test]
+    fn a_snapshot_is_streamed_from_its_head_or_from_a_byte_and_a_volume_is_recorded() {
+        let pool = pool();
+        pool.volume("main").unwrap().write_at(0, &[7; 4096], true).unwrap();
+        pool.snapshot("main@s", 1, false).unwrap();
+        let ask = |line: &str| ask(&pool, line, &[]);
+        let (mut head, mut frame) = (Vec::new(), Vec::new());
+        pool.stream_header("main@s", None, &mut head).unwrap();
+        pool.stream_frame("main@s", None, 0, &mut frame).unwrap();
+        assert!(ask("GET main@s/stream") == (200, head));
+        assert!(ask("GET main@s/stream?from=0") == (200, frame));
+        assert_eq!(ask("GET main@s/stream?from=x").0, 404);
+        error(ask("GET main@s/stream?base=main@nosuch"));
+        error(ask("GET main@nosuch/stream"));
+        let begun: Value = serde_json::from_slice(&ask("POST main/recording").1).unwrap();
+        assert_eq!(begun, json!({ "number": 1 }), "by blocks of 4 KiB");
+        error(ask("POST main/recording?unit=8192"));
+        let exports = PoolExports::new(pool.clone(), None);
+        let ask = |line: &str| ask_of((&pool, &exports), line, &[]);
+        let device = exports.open("main", &Client::Local).unwrap();
+        assert_eq!(ask("POST main/recording?unit=512").0, 200);
+        device.write_at(0, &[1; 4096], false).unwrap();
+        let (status, fetched) = ask("POST main/recording/fetch?number=1");
+        assert_eq!((status, fetched[..8].to_vec()), (200, 1_u64.to_le_bytes().to_vec()));
+        assert!(fetched.len() > 8, "with what was asked");
+        assert_eq!(ask("GET main/recording?number=1").0, 404);
+        let (status, rest) = ask("DELETE main/recording?number=1");
+        assert_eq!((status, rest), (200, 1_u64.to_le_bytes().to_vec()), "nothing came since");
+        error(ask("POST main/recording/fetch?number=1"));
     }
 
     #[test]

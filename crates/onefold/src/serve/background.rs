@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn the_longer_clients_are_quiet_the_more_is_compared() {
-        let moment = Duration::from_nanos(1);
+        let just_before = |time: Duration| time.checked_sub(Duration::from_nanos(1)).unwrap();
         for (idle, expected) in [
             (Duration::ZERO, Thoroughness::Levels),
-            (LOOK - moment, Thoroughness::Levels),
+            (just_before(LOOK), Thoroughness::Levels),
             (LOOK, Thoroughness::Idle),
-            (LONG_IDLE - moment, Thoroughness::Idle),
+            (just_before(LONG_IDLE), Thoroughness::Idle),
             (LONG_IDLE, Thoroughness::Whole),
         ] {
             assert_eq!(thoroughness(idle), expected, "{idle:?}");
@@ -158,9 +158,9 @@ mod tests {
         // Whatever clients do, they are not idle.
         let before = test_pool::pool().activity();
         for asked in [
-            Activity { written: 1, ..before.clone() },
-            Activity { read: 1, ..before.clone() },
-            Activity { flushes: 1, ..before.clone() },
+            Activity { written: 1, ..before },
+            Activity { read: 1, ..before },
+            Activity { flushes: 1, ..before },
         ] {
             assert!(!is_idle(&before, &asked) && is_idle(&asked, &asked));
         }

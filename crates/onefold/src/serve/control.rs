@@ -72,7 +72,7 @@ fn serve(mut client: UnixStream, hear: &impl Fn(&str) -> Answer) -> io::Result<(
 fn line(from: &mut UnixStream) -> io::Result<Option<String>> {
     let mut got = Vec::new();
     let mut from = from.take(LINE_BYTES_MAX);
-    let mut byte = [0];
+    let mut byte = [0; 1];
     while from.read(&mut byte)? == 1 {
         if byte == *b"\n" {
             return Ok(String::from_utf8(got).ok());

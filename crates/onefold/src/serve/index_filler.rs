@@ -64,13 +64,12 @@ impl IndexFiller {
         let run = move || {
             while heard.wait() {
                 let begun = Instant::now();
-                let mut done = false;
-                while !done && !heard.asked().stop {
-                    done = pool.fill_index(STEP_BYTES);
-                }
-                if done {
-                    let seconds = begun.elapsed().as_secs_f64();
-                    tracing::info!("the index was filled in {seconds:.1} s");
+                while !heard.asked().stop {
+                    if pool.fill_index(STEP_BYTES) {
+                        let seconds = begun.elapsed().as_secs_f64();
+                        tracing::info!("the index was filled in {seconds:.1} s");
+                        break;
+                    }
                 }
             }
         };
@@ -90,5 +89,26 @@ impl IndexFiller {
         self.bell.rung.notify_all();
         let failed = |_| tracing::error!("the thread that fills the index has failed");
         self.thread.join().unwrap_or_else(failed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_pool;
+
+    #[test]
+    fn who_waits_works_when_it_is_asked_to_and_ends_when_the_server_does() {
+        let bell = Bell::default();
+        bell.fill();
+        assert!(bell.wait());
+        assert!(!bell.asked().fill, "once");
+        bell.asked().stop = true;
+        assert!(!bell.wait());
+
+        let filler = IndexFiller::start(&test_pool::pool()).unwrap();
+        let bell = filler.bell();
+        filler.stop();
+        assert_eq!(Arc::strong_count(&bell), 1, "the thread has ended");
     }
 }

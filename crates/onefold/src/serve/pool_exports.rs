@@ -372,6 +372,18 @@ mod tests {
         use_of("next");
         let names: Vec<String> = exports.meters().into_iter().map(|meter| meter.name).collect();
         assert!(names.contains(&"next".to_owned()) && !names.contains(&"1".to_owned()));
+        // Who was counted with the others is so as long as it is there, also where there is room.
+        pool.create_volume("held", ByteSize(4096)).unwrap();
+        let held = exports.open("held", &Client::Local).unwrap();
+        ["2", "3"].map(|name| pool.delete_volume(name).unwrap());
+        assert_eq!(counted(), (3, OTHERS.to_owned()));
+        drop(held);
+        // What nobody has is let go of when somebody else comes.
+        use_of("new");
+        let rows = exports.rows.lock().unwrap();
+        assert_eq!((rows.devices.len(), rows.shares.len()), (1, 1));
+        drop(rows);
+        assert_eq!(counted(), (3, "new".to_owned()));
     }
 
     #[test]

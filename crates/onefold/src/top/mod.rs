@@ -146,13 +146,10 @@ fn ask_on(place: &Place, client: Client, to: &SyncSender<Told>) {
     let began = Instant::now();
     loop {
         let asked = Instant::now();
-        if client.is_none() {
-            client = connect(place).ok();
-        }
+        client = client.or_else(|| connect(place).ok());
         let told = client.as_mut().and_then(ask);
-        if told.is_none() {
-            client = None;
-        }
+        // Another connection is tried where this one does not answer.
+        client = client.filter(|_| told.is_some());
         let told = told.map_or(Told::Nothing, |told| Told::Reading(began.elapsed(), told));
         // Who is busy drawing has the one before still.
         if let Err(TrySendError::Disconnected(_)) = to.try_send(told) {
@@ -238,6 +235,39 @@ fn told(answer: &Answer) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_a_folder_or_an_address_and_a_token_goes_nowhere_in_the_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "0123456789abcdef").unwrap();
+        rustix::fs::chmod(&token, rustix::fs::Mode::RUSR).unwrap();
+        let found = |server: &str, token: Option<&Path>| {
+            let token_file = token.map(Path::to_owned);
+            let (tls_ca, tls_cert, tls_key) = (None, None, None);
+            place(&TopArgs { server: server.to_owned(), token_file, tls_ca, tls_cert, tls_key })
+        };
+        let pool = found(folder.path().to_str().unwrap(), None).unwrap();
+        assert!(matches!(pool, Place::Pool(at) if at == folder.path()));
+        for server in ["127.0.0.1:9469", "http://127.0.0.1:9469/"] {
+            for token in [None, Some(&*token)] {
+                let Ok(Place::Address(at, by)) = found(server, token) else { panic!("{server}") };
+                assert_eq!((at.port(), by.token.is_some()), (9469, token.is_some()));
+                assert!(by.tls.is_none());
+            }
+        }
+        let elsewhere = found("192.0.2.1:9469", Some(&token)).err().unwrap();
+        assert!(elsewhere.message.contains("for everybody to read"), "{}", elsewhere.message);
+        assert!(found("192.0.2.1:9469", None).is_ok());
+        assert!(
+            found("https://127.0.0.1:9469/", None)
+                .err()
+                .unwrap()
+                .hints
+                .concat()
+                .contains("--tls-ca")
+        );
+    }
 
     #[test]
     fn a_refusal_is_no_reading() {

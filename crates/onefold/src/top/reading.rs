@@ -216,6 +216,35 @@ pub mod tests {
         quick.push(Reading::of(0.0, told(7, 1000, 0)).unwrap());
         quick.push(Reading::of(2.0, told(7, 1090, 0)).unwrap());
         assert_eq!(quick.quantile_s("write", 1.0), Some(2e-6), "none took longer");
+        let same = Readings(readings.0.drain(..1).collect());
+        readings.0.push_front(Reading::of(0.0, told(7, 1000, 0)).unwrap());
+        let mut at_once = same;
+        at_once.push(Reading::of(0.0, told(7, 2000, 0)).unwrap());
+        let rate = at_once.rate("onefold_export_requests_total", "write", None);
+        assert_eq!((rate, at_once.growth("onefold_pool_moved_bytes_total")), (0.0, 0.0));
+        // Times are of the last ten seconds: what was slow before is of no account.
+        for (slow_from, half) in [(2, 1.5e-6), (3, 2e-6)] {
+            let mut lately = Readings::default();
+            for at in 0..13 {
+                let slow = if at >= slow_from { 1000 } else { 0 };
+                lately.push(
+                    Reading::of(f64::from(at), told(7, 10 * u64::from(at as u32), slow)).unwrap(),
+                );
+            }
+            let told = lately.quantile_s("write", 0.5).unwrap();
+            assert!((told - half).abs() < 1e-12, "{slow_from}: {told}");
+        }
+        // Times of all classes before count, from where they begin.
+        let of_classes = |at: f64, counts: [u64; 3]| {
+            let rows = json!([{ "verb": "read", "value": { "requests": counts } }]);
+            let name = "onefold_export_request_duration_seconds";
+            let metrics = json!([{ "name": name, "value": rows }]);
+            Reading::of(at, json!({ "time_bounds_seconds": [1.0, 2.0], "metrics": metrics })).unwrap()
+        };
+        let classes = [of_classes(0.0, [0; 3]), of_classes(1.0, [10, 40, 50])];
+        let classes = Readings(classes.into());
+        let quantiles = [0.1, 0.2, 0.5, 0.9].map(|share| classes.quantile_s("read", share).unwrap());
+        assert_eq!(quantiles, [1.0, 1.25, 2.0, 2.0]);
         // Of the last three readings alone: 100 in four seconds.
         readings.push(Reading::of(4.0, told(7, 1140, 10)).unwrap());
         readings.push(Reading::of(6.0, told(7, 1190, 10)).unwrap());

@@ -141,6 +141,7 @@ mod tests {
         ] {
             assert!(all.contains(words), "'{words}' is in\n{all}");
         }
+        assert!(!all.contains("REFUSES"), "it takes writes:\n{all}");
         assert!(!all.contains("punching"), "nothing is given back where it lies:\n{all}");
         assert!(lines[5].contains('\u{2588}'), "a full bar at the right:\n{all}");
         // From 26 lines on there is room to see how it went.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::source::Source;
 
 /// How often a page is told.
-const PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1000 });
 /// What is as young as this is new enough for whoever asks.
 const NEW: Duration = Duration::from_millis(100);
 /// Pages that are told at once: scrapes have places beside them.
@@ -165,6 +165,7 @@ pub mod tests {
         let mut stream = sampler.stream().unwrap();
         assert!(sampler.stream().is_none());
         assert!(stream.next().unwrap().starts_with("data: {"));
+        assert!(stream.next().unwrap().starts_with("data: {"), "and again in its time");
         sampler.close();
         assert_eq!(stream.next(), None);
     }

@@ -207,6 +207,15 @@ fn a_signal_to_run_ends_the_command_and_passes_its_status_on() {
     let mut server = Server::start(sandbox.command(&args), sandbox.path("none"));
     server.signal("TERM");
     assert_eq!(server.ended().code(), Some(9));
+    // One that does not want to end is waited for, unless somebody asks once more.
+    let command = "trap 'echo asked >&2' TERM; echo listening >&2; while kill -0 $PPID; do sleep \
+                   0.05; done 2>/dev/null";
+    let args = ["serve", "pool", "--run", command];
+    let mut server = Server::start(sandbox.command(&args), sandbox.path("none"));
+    server.signal("TERM");
+    server.wait_for_line("asked");
+    server.signal("TERM");
+    assert_eq!(server.ended().code(), Some(143));
     sandbox.check("pool");
 }
 
