@@ -16,7 +16,7 @@ use crate::endurance::{self, Watched};
 use crate::failure::{Failure, Result};
 use crate::make_pool;
 use crate::output::Printer;
-use crate::pool_cache::{CacheReport, ServedCache, open_tier, tell_time};
+use crate::pool_cache::{CacheReport, ServedCache, open_tier};
 
 /// Refuse a cache before an encrypted archive.
 pub fn must_be_open(cache: Option<&Path>, is_encrypted: bool) -> Result<()> {
@@ -107,7 +107,6 @@ pub fn before(
         match opened {
             Ok(tier) => {
                 let tier = Arc::new(tier);
-                tell_time(&tier);
                 cache.tier = Some(Arc::clone(&tier));
                 tier as Arc<dyn ContainerStore>
             }

@@ -57,12 +57,13 @@ fn main() -> ExitCode {
     completion::answer_shell();
     let parsed = match settings_file::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
-        Err(settings_file::ParseError::Clap(error)) => {
-            let Some(failure) = args::absent::explain(&error) else { error.exit() };
-            Printer::new(false).failure(&failure);
-            return failure.exit_code();
-        }
-        Err(settings_file::ParseError::File(failure)) => {
+        Err(error) => {
+            let failure = match error {
+                settings_file::ParseError::Clap(error) => {
+                    args::absent::explain(&error).unwrap_or_else(|| error.exit())
+                }
+                settings_file::ParseError::File(failure) => failure,
+            };
             Printer::new(false).failure(&failure);
             return failure.exit_code();
         }

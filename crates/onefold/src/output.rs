@@ -2,6 +2,7 @@
 //! Room: onefold.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io::{ErrorKind, IsTerminal as _, Stderr, Stdout, Write as _};
 
 use onefold_control::Report;
@@ -55,8 +56,23 @@ fn paint(text: &str, style: Style, colour: bool) -> String {
 
 /// Whether colour is wanted on a stream (<https://no-color.org>).
 pub fn colour(is_terminal: bool) -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    is_terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    let [no_colour, term] = ["NO_COLOR", "TERM"].map(|name| std::env::var_os(name));
+    is_terminal && wants_colour(no_colour.as_deref(), term.as_deref())
+}
+
+/// Whether somebody with these variables wants colour on a terminal.
+fn wants_colour(no_colour: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+    no_colour.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
+}
+
+/// What came of writing to stdout. A reader that has gone away has read enough.
+fn read_enough(written: std::io::Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::bad(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Printer {
@@ -95,15 +111,10 @@ impl Printer {
         Self::new(self.quiet)
     }
 
-    /// What was asked for, to stdout. A reader that has gone away has read enough.
+    /// What was asked for, to stdout.
     pub fn data(&self, text: &str) -> Result<()> {
         let mut out = self.out.lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Failure::bad(format!("cannot write to stdout: {error}")))
-            }
-            _ => Ok(()),
-        }
+        read_enough(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
     }
 
     /// What was asked for as one JSON object, to stdout.
@@ -267,6 +278,18 @@ mod tests {
         assert_eq!(failure, Failure::bad("it is broken"));
         assert_eq!(printer.told(), "warning: careful\nbeside\nnoted\n");
         printer.report(Report { fault: None, ..report() }, false).unwrap();
+    }
+
+    #[test]
+    fn colour_is_for_who_wants_it_and_a_reader_may_go() {
+        let wanted = |no_colour: Option<&str>, term: Option<&str>| {
+            wants_colour(no_colour.map(OsStr::new), term.map(OsStr::new))
+        };
+        assert!(wanted(None, None) && wanted(Some(""), Some("xterm")));
+        assert!(!wanted(Some("1"), Some("xterm")) && !wanted(None, Some("dumb")));
+        assert!(read_enough(Ok(())).is_ok());
+        assert!(read_enough(Err(ErrorKind::BrokenPipe.into())).is_ok());
+        assert!(read_enough(Err(ErrorKind::StorageFull.into())).is_err());
     }
 
     #[test]

@@ -152,7 +152,6 @@ pub fn open(
             match opened {
                 Ok(store) => {
                     let store = Arc::new(store);
-                    tell_time(&store);
                     tier = Some(Arc::clone(&store));
                     store as Arc<dyn ContainerStore>
                 }
@@ -182,11 +181,13 @@ pub fn open_tier(
     let opened = Arc::new(FileFolder::open(folder)?);
     let lock = FolderLock::take(folder, Hold::Alone, Hold::Alone)?;
     lock.keep();
-    TieredStore::open(slow, opened, options, Some(lock))
+    let tier = TieredStore::open(slow, opened, options, Some(lock))?;
+    tell_time(&tier);
+    Ok(tier)
 }
 
 /// Tell a cache what time it is, by which it keeps to its budget.
-pub fn tell_time(tier: &TieredStore) {
+fn tell_time(tier: &TieredStore) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     tier.tick(now.unwrap_or_default().as_secs());
 }
@@ -220,7 +221,25 @@ pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathB
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        tier: TierArgs,
+    }
+
+    #[test]
+    fn there_is_something_to_be_said_of_a_cache_if_there_is_to_be_one() {
+        let report = |line: &[&str]| {
+            let life = Arc::new(Watched::of_nothing(&Line::parse_from(line).tier));
+            ServedCache { tier: None, problem: Some("why".to_owned()), life }.report()
+        };
+        assert!(report(&["x"]).is_none());
+        assert_eq!(report(&["x", "--cache", "f"]).unwrap().problem.as_deref(), Some("why"));
+    }
 
     #[test]
     fn a_cache_is_made_apart_from_what_is_behind_it_whatever_links_are_followed() {

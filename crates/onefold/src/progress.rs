@@ -52,7 +52,7 @@ impl Bar {
         let said = Arc::clone(&doing);
         let draw = move |state: &ProgressState, to: &mut dyn Write| {
             let doing = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let settled = state.pos() > 0 && state.elapsed() > SETTLED;
+            let settled = state.elapsed() > SETTLED;
             let moment = Moment {
                 doing: &doing,
                 done: state.pos(),

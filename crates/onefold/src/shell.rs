@@ -20,5 +20,6 @@ mod tests {
         assert_eq!(quoted("nbd://127.0.0.1:10809/main"), "nbd://127.0.0.1:10809/main");
         assert_eq!(quoted("nbd+unix:///main?socket=/s"), "'nbd+unix:///main?socket=/s'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -21,3 +21,25 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
     }
     Ok(folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_new_folder_is_closed_to_others_and_one_that_holds_something_is_left_as_it_is() {
+        let at = tempfile::tempdir().unwrap();
+        let others = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o077;
+        let (new, used) = (at.path().join("new"), at.path().join("used"));
+        make(&new, None).unwrap();
+        assert_eq!(others(&new), 0);
+        std::fs::create_dir(&used).unwrap();
+        std::fs::set_permissions(&used, Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(used.join("file"), "").unwrap();
+        make(&used, None).unwrap();
+        assert_eq!(others(&used), 0o055);
+    }
+}

@@ -2,7 +2,7 @@
 //! is stopped.
 //! Room: onefold.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::num::NonZero;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -99,11 +99,8 @@ pub fn run(socket: &Path, export: &str, read_only: bool) -> Result<()> {
 /// Say what whoever started it waits for.
 fn tell(now: Now) -> io::Result<()> {
     match now {
-        Now::Made(device) => say(&device.to_string()),
-        Now::Shown => {
-            say(READY)?;
-            leave_the_terminal()
-        }
+        Now::Made(device) => say(&mut io::stdout(), &device.to_string()),
+        Now::Shown => say(&mut io::stdout(), READY).and_then(|()| leave_the_terminal()),
     }
 }
 
@@ -136,8 +133,7 @@ fn shape_with(shown: &Shown, read_only: bool, processors: usize) -> Shape {
     }
 }
 
-fn say(words: &str) -> io::Result<()> {
-    let mut out = io::stdout();
+fn say(out: &mut impl io::Write, words: &str) -> io::Result<()> {
     writeln!(out, "{words}")?;
     out.flush()
 }
@@ -169,6 +165,9 @@ mod tests {
         for script in ["echo seven; echo ready", "echo 7; echo steady"] {
             assert_eq!(refused(script), "a carrier talks nonsense");
         }
+        let mut said = Vec::new();
+        say(&mut said, READY).unwrap();
+        assert_eq!(said, b"ready\n");
         let missing = Started::by(&mut Command::new("/nowhere/onefold")).err().unwrap();
         assert!(missing.message.starts_with("cannot start a carrier: "), "{}", missing.message);
     }

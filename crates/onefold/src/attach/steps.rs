@@ -146,9 +146,18 @@ fn run(program: &str, args: &[&std::ffi::OsStr]) -> Result<String> {
 }
 
 fn wait_until(at: &Path, what: &str, done: impl Fn() -> bool) -> Result<()> {
+    wait_until_within(PATIENCE, at, what, done)
+}
+
+fn wait_until_within(
+    patience: Duration,
+    at: &Path,
+    what: &str,
+    done: impl Fn() -> bool,
+) -> Result<()> {
     let begun = Instant::now();
     while !done() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > patience {
             return Err(Failure::bad(format!("'{}' does not {what}", at.display())));
         }
         sleep(LOOK);
@@ -178,10 +187,13 @@ pub fn by_kernel(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
 }
 
 fn comes_as_device(device: &Path) -> Result<()> {
-    let name = device.file_name().unwrap_or_default();
-    let size = Path::new("/sys/block").join(name).join("size");
-    let has_size = || std::fs::read_to_string(&size).is_ok_and(|text| text.trim() != "0");
-    wait_until(device, "come", || device.exists() && has_size())
+    wait_until(device, "come", || is_shown(device, Path::new("/sys/block")))
+}
+
+/// Whether a device is there and has a size, by the kernel's list of devices.
+fn is_shown(device: &Path, listed: &Path) -> bool {
+    let size = listed.join(device.file_name().unwrap_or_default()).join("size");
+    device.exists() && std::fs::read_to_string(size).is_ok_and(|text| text.trim() != "0")
 }
 
 /// By the kernel's ublk, and a process that carries requests to the server.
@@ -262,6 +274,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(!is_mounted(folder.path()) && !is_mounted(Path::new("/")));
         assert!(!is_mounted(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn a_device_is_shown_once_it_is_there_with_a_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let (device, listed) = (folder.path().join("d0"), folder.path().join("block"));
+        std::fs::create_dir_all(listed.join("d0")).unwrap();
+        let shown = |size: &str| {
+            std::fs::write(listed.join("d0/size"), size).unwrap();
+            is_shown(&device, &listed)
+        };
+        assert!(!shown("8\n"));
+        std::fs::write(&device, "").unwrap();
+        assert_eq!(["0\n", "8\n"].map(shown), [false, true]);
+        let wait = |patience, done| wait_until_within(patience, &device, "come", || done);
+        assert!(wait(Duration::ZERO, true).is_ok());
+        let late = wait(Duration::ZERO, false).unwrap_err().message;
+        assert!(late.ends_with("d0' does not come"), "{late}");
     }
 
     #[test]

@@ -139,7 +139,9 @@ mod tests {
         let header = RecordingEncoder::new(512).unwrap().header();
         let file = [header, first.frames, rest.frames].concat();
         let read = onefold_workload::RecordingReader::new(&*file);
-        let requests = read.filter(|request| request.as_ref().unwrap().identity.is_some()).count();
+        let written =
+            read.map(|request| request.unwrap()).filter(|request| request.identity.is_some());
+        let requests = written.inspect(|request| assert_eq!(request.stream, Some(0))).count();
         assert!(requests as u64 >= 16 + (writes - 2) * 2048, "{requests} of {writes}");
         let asked = *recording.asked.lock().unwrap();
         assert!(!recording.is_abandoned(asked + ABANDONED));

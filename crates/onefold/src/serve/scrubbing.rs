@@ -130,10 +130,30 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use onefold_block::{BlockDevice as _, ByteSize};
-    use onefold_pool::PoolSettings;
+    use onefold_pool::{PoolSettings, SpaceTarget};
 
+    use super::super::background::Worker;
     use super::*;
+    use crate::args::BackgroundArgs;
     use crate::test_pool;
+
+    #[test]
+    fn it_rests_while_work_is_off_and_ends_when_it_is_told_to() {
+        let pool = test_pool::pool();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[1; 4096], true).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let background = Background::Off;
+        let args = BackgroundArgs { background, space_target: SpaceTarget::default() };
+        let worker = Worker::start(&pool, args).unwrap();
+        let knobs = worker.knobs();
+        worker.stop();
+        let off = Some(Arc::clone(&knobs));
+        let scrubbing = Scrubbing::start(&pool, folder.path(), u64::MAX, off).unwrap();
+        scrubbing.stop();
+        assert_eq!(Arc::strong_count(&knobs), 1, "the thread has ended");
+        assert!(!folder.path().join(crate::scrub_state::FILE).exists(), "nothing was read");
+    }
 
     #[test]
     fn a_pass_keeps_its_position_now_and_then_and_at_its_end_and_the_next_begins_from_the_start() {

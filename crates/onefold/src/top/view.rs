@@ -149,6 +149,12 @@ mod tests {
             let lines = screen((110, height), &readings, &mut looking);
             assert!(lines[middle].contains("times, last 10 s"), "{}", lines.join("\n"));
         }
+        // From 96 columns on there is room for memory.
+        let has_memory = |width| {
+            let mut looking = Looking::default();
+            screen((width, 24), &readings, &mut looking).concat().contains("memory and cache")
+        };
+        assert_eq!([95, 96].map(has_memory), [false, true]);
         // However small or large the screen is, and however far the list was moved.
         looking.first = 1000;
         for size in [(1, 1), (20, 5), (300, 2), (80, 24), (96, 26), (2, 200)] {

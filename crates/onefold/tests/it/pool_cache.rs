@@ -43,6 +43,7 @@ fn volumes_are_read_through_the_cache_and_status_tells_of_it() {
     let number = |name: &str| cache[name].as_u64().unwrap();
     assert!(number("written_bytes") >= SIZE as u64 * 9 / 10, "{cache}");
     assert!(number("hit_bytes") * 4 > number("read_bytes"), "{cache}");
+    assert!(sandbox.path("ssd/lock").exists(), "who has it is told by the file");
     assert_eq!(number("bad_extents") + number("failed_writes") + number("torn_segments"), 0);
     let text = sandbox.ok(&["pool", "status", "pool"]);
     assert!(text.text().contains("CACHE") && text.text().contains("hits by bytes"));
