@@ -56,7 +56,7 @@ fn paint(text: &str, style: Style, colour: bool) -> String {
 
 /// Whether colour is wanted on a stream (<https://no-color.org>).
 pub fn colour(is_terminal: bool) -> bool {
-    let [no_colour, term] = ["NO_COLOR", "TERM"].map(|name| std::env::var_os(name));
+    let [no_colour, term] = ["NO_COLOR", "TERM"].map(std::env::var_os);
     is_terminal && wants_colour(no_colour.as_deref(), term.as_deref())
 }
 

@@ -78,7 +78,8 @@ impl Operations for Served {
 /// The control socket of a pool, while its server runs.
 pub struct ControlSocket {
     jobs: Arc<Jobs>,
-    server: Server,
+    // It listens until it is dropped.
+    _server: Server,
 }
 
 impl ControlSocket {
@@ -89,7 +90,7 @@ impl ControlSocket {
         let _ = served.jobs.set(Arc::clone(&jobs));
         let api = Api::new(served, Arc::clone(&jobs), false);
         let server = Server::on_socket(Bound::new(at)?, Arc::new(api), Limits::default())?;
-        Ok(Self { jobs, server })
+        Ok(Self { jobs, _server: server })
     }
 
     /// Begin nothing more, let what is under way end, and go.
@@ -97,6 +98,5 @@ impl ControlSocket {
         if !self.jobs.close(JOBS) {
             tracing::warn!("a command on the control socket does not end");
         }
-        drop(self.server);
     }
 }

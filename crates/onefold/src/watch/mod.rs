@@ -72,7 +72,6 @@ impl Watch {
     /// Say no more.
     pub fn stop(self) {
         self.sampler.close();
-        drop(self.server);
     }
 }
 
