@@ -209,7 +209,7 @@ fn a_signal_to_run_ends_the_command_and_passes_its_status_on() {
     assert_eq!(server.ended().code(), Some(9));
     // One that does not want to end is waited for, unless somebody asks once more.
     let command = "trap 'echo asked >&2' TERM; echo listening >&2; while kill -0 $PPID; do sleep \
-                   0.05; done 2>/dev/null";
+                   0.05; done";
     let args = ["serve", "pool", "--run", command];
     let mut server = Server::start(sandbox.command(&args), sandbox.path("none"));
     server.signal("TERM");
