@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use onefold_block::Group;
 use rustix::fs::{Mode, chmod, fchmod};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 
 use crate::peer::Admission;
 
@@ -65,7 +67,9 @@ fn bound(folder: &File, shared: bool) -> io::Result<UnixListener> {
         }
         std::fs::remove_file(&path)?;
     }
-    let made: OwnedFd = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // A program that is started here must not keep it open: it would look as if somebody listened.
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let made: OwnedFd = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     // The file is made with the mode of the socket: there is no moment at which others may connect.
     fchmod(&made, Mode::RUSR | Mode::WUSR)?;
     bind(&made, &SocketAddrUnix::new(&path)?)?;
@@ -99,6 +103,8 @@ mod tests {
         let path = folder.path().join(NAME);
         let bound = Bound::new(folder.path()).unwrap();
         assert!(connect(folder.path()).unwrap().is_some());
+        let flags = rustix::io::fcntl_getfd(&bound.listener).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "no other program gets it");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let second = Bound::new(folder.path()).err().unwrap();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse, "one that answers stays");

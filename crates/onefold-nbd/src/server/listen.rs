@@ -364,7 +364,9 @@ fn bind_vsock(at: VsockAddr) -> io::Result<OwnedFd> {
 /// A Unix socket that only its owner can connect to, and `group` if one is named. It is made so:
 /// there is no moment at which others could.
 fn bind_private(path: &Path, group: Option<Group>) -> io::Result<UnixListener> {
-    let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    // A program that is started here must not keep it open: it would look as if somebody listened.
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     // The file gets the mode that the socket has when it is bound, less the umask.
     fs::fchmod(&socket, OWNER_MODE)?;
     net::bind(&socket, &net::SocketAddrUnix::new(path)?)?;
@@ -402,6 +404,14 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_program_that_is_started_keeps_a_socket_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = bind_private(&folder.path().join("socket"), None).unwrap();
+        let flags = rustix::io::fcntl_getfd(&listener).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
 
     #[test]
     fn addresses_read_and_print_as_people_write_them() {
