@@ -251,11 +251,12 @@ mod tests {
             hit_bytes: 3072,
             writes: 2,
             written_bytes: 1 << 29,
-            new_bytes: 512,
+            new_bytes: 1,
             torn_segments: 1,
+            failed_writes: 2,
             ..tier.totals
         };
-        (tier.index_bytes, tier.writes_per_day) = (1024, Some(2 << 30));
+        (tier.index_bytes, tier.writes_per_day) = (1, Some(2 << 30));
         tier.problem = Some("it is full of dust".to_owned());
         all += &text(&report(&tier, Some("it was taken away"), told()));
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cache_view.txt");

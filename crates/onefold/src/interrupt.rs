@@ -104,6 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_was_not_asked_goes_on_and_one_that_is_ends_as_by_ctrl_c() {
+        assert!(!asked());
+        assert_eq!(failure("a part"), Failure::interrupted(SIGINT, "a part"));
+    }
+
+    #[test]
     fn signals_that_are_ignored_are_the_bits_that_the_system_shows() {
         let told = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000004001\n";
         let ignored: Vec<i32> = (1..=64).filter(|&signal| ignores(told, signal)).collect();

@@ -187,6 +187,7 @@ fn settings_text(memory: &MemoryArgs, budgets: Budgets, cache: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use onefold_block::{CrashMode, SimFolder};
     use onefold_pool::OpenOptions;
 
@@ -201,6 +202,61 @@ mod tests {
 
     fn settings_of(folder: &SimFolder) -> Option<Vec<u8>> {
         small_file::read(folder, POOL_FILE, 10_000).ok()
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        memory: MemoryArgs,
+        #[command(flatten)]
+        tier: TierArgs,
+    }
+
+    #[test]
+    fn what_differs_from_the_usual_is_kept_with_the_pool() {
+        let kept = |flags: &[&str]| {
+            let line = Line::parse_from([&["x"], flags].concat());
+            settings_text(&line.memory, line.memory.budgets().unwrap(), "")
+        };
+        assert_eq!(kept(&[]), "");
+        for name in ["index-memory", "map-memory", "cache-memory"] {
+            let text = kept(&[&format!("--{name}"), "64M"]);
+            let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+            assert_eq!(rows, [format!("{name} = 67108864  # 64 MiB")]);
+        }
+        let line = Line::parse_from(["x"]);
+        let usual = line.memory.budgets().unwrap();
+        assert!(settings_text(&line.memory, usual, "cache = 'x'\n").ends_with(".\ncache = 'x'\n"));
+    }
+
+    #[test]
+    fn a_cache_is_kept_with_all_that_was_said_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let fast = folder.path().join("fast");
+        let kept = |flags: &[&str]| {
+            let line = [&["x", "--cache", fast.to_str().unwrap()], flags].concat();
+            let access = AccessArgs { group: None };
+            let slow = folder.path().join("pool");
+            cache_settings(&slow, &Line::parse_from(line).tier, access).map_err(|f| f.message)
+        };
+        let told = kept(&["--cache-size", "20%", "--cache-policy", "lru"]).unwrap();
+        let at = fast.canonicalize().unwrap();
+        let least =
+            format!("cache = \"{}\"\ncache-size = \"20%\"\ncache-policy = \"lru\"\n", at.display());
+        assert_eq!(told, least);
+        let all = ["--cache-size", "1M", "--cache-policy", "lru", "--cache-mode", "write-through"];
+        let wear = ["--cache-years", "5", "--cache-endurance", "600T"];
+        let told = kept(&[&all[..], &wear].concat()).unwrap();
+        for row in [
+            "cache-size = \"1048576\"",
+            "cache-years = 5",
+            "cache-mode = \"write-through\"",
+            "cache-endurance = 659706976665600",
+        ] {
+            assert!(told.lines().any(|line| line == row), "{row}: {told}");
+        }
+        assert!(kept(&wear[..2]).unwrap_err().contains("without --cache-endurance"));
+        assert!(kept(&wear[2..]).is_ok());
     }
 
     #[test]

@@ -137,10 +137,12 @@ pub fn counted(printer: &Printer, doing: &str, what: &'static str, total: Option
 
 /// Columns of the terminal behind stderr, now.
 fn columns() -> usize {
-    let size = tcgetwinsize(std::io::stderr()).ok();
-    size.map(|size| usize::from(size.ws_col))
-        .filter(|&columns| columns > 0)
-        .unwrap_or(COLUMNS_DEFAULT)
+    columns_told(tcgetwinsize(std::io::stderr()).ok().map(|size| size.ws_col))
+}
+
+/// The columns that a terminal tells, if it does.
+fn columns_told(columns: Option<u16>) -> usize {
+    columns.filter(|&columns| columns > 0).map_or(COLUMNS_DEFAULT, usize::from)
 }
 
 /// What a line is about.
@@ -351,6 +353,7 @@ mod tests {
         });
         let expected = ["", "  0.4/s", "  10.0/s", "  10/s"];
         assert_eq!(rates, expected.map(|rate| format!("ses-dedup/fig-4 1 runs{rate}")));
+        assert_eq!([Some(1), Some(0), None].map(columns_told), [1, 80, 80]);
         let times = [0, 59, 60, 3599, 3600, 86_461].map(|s| short(Duration::from_secs(s)));
         assert_eq!(times, ["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "24h 1m"]);
     }

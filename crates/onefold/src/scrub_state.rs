@@ -294,6 +294,8 @@ mod tests {
                         volume 'v' blocks 8 to 10: cannot be read, for container 7\n\
                         and 1 block more for container 7\n";
         assert_eq!(finding.text(), expected);
+        let one = Finding { problems_total: 2, ..finding.clone() };
+        assert!(one.text().contains("and 1 problem more"), "{}", one.text());
         let all = Finding { problems_total: 1, blocks_total: 4, ..finding };
         assert!(!all.text().contains("more"), "{}", all.text());
     }

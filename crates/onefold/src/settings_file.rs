@@ -387,6 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_or_has_lost_what_it_said_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings");
+        std::fs::write(&file, " \n").unwrap();
+        assert_eq!(read(&file, false).unwrap(), " \n");
+        assert!(read(&file, true).unwrap_err().message.contains("has lost what it said"));
+        std::fs::write(&file, "cache = 'x'").unwrap();
+        assert_eq!(read(&file, true).unwrap(), "cache = 'x'");
+        assert!(read(folder.path(), false).unwrap_err().message.contains("not a regular file"));
+        assert!(apply("listen = ['tcp:127.0.0.1:1', 'unix:x']", None).is_ok());
+    }
+
+    #[test]
     fn flags_overrule_tables_and_tables_overrule_the_top() {
         let text = "cache-memory = '1M'\n[serve]\ncache-memory = 2097152\n";
         assert_eq!(cache_memory(text, &["onefold", "pool", "status", "p"]), 1 << 20);

@@ -487,6 +487,22 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_nothing_and_of_one_byte_end_with_their_answers() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let kernel = Kernel::with(ours);
+        for len in [0, 1, 2] {
+            kernel.ask(1, Kind::Read, 0, len, &[]);
+            (&theirs).read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+            let answer = [reply(SIMPLE_REPLY_MAGIC, 0, 1), vec![9; len as usize]].concat();
+            (&theirs).write_all(&answer).unwrap();
+            let (_, result, got) = kernel.ended();
+            assert_eq!((result, &got[..len as usize]), (Ok(len), &vec![9; len as usize][..]));
+        }
+        kernel.stop();
+    }
+
+    #[test]
     fn what_does_not_go_at_once_goes_when_the_server_reads_on() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();

@@ -210,6 +210,9 @@ mod tests {
         let life = Life::of(drive(20, 3_000)).unwrap();
         assert_eq!((life.total, life.left), (ByteSize(15_000), ByteSize(12_000)));
         assert!((life.years(12) - 1000.0 / 365.25).abs() < 1e-9);
+        for per_day in [0, 1] {
+            assert!((life.years(per_day) - 12_000.0 / 365.25).abs() < 1e-9, "{per_day}");
+        }
         // One that outlives its rating has nothing left that could be counted on.
         for used in [100, 130, 255] {
             assert_eq!(Life::of(drive(used, 3_000)).unwrap().left, ByteSize(0), "{used}");

@@ -128,6 +128,11 @@ mod tests {
         };
         assert_eq!(shown(0), ("bac".to_owned(), 0));
         assert_eq!([shown(1), shown(9)], [("acd".to_owned(), 1), ("acd".to_owned(), 1)]);
+        // Where there is no room for any, the last one would be the first.
+        let mut low = Terminal::new(TestBackend::new(60, 3)).unwrap();
+        let mut looking = Looking { first: 9, ..Looking::default() };
+        low.draw(|frame| draw(frame, frame.area(), &readings, &mut looking)).unwrap();
+        assert_eq!(looking.first, 3);
         let title = |exports, first, by_name| {
             title(exports, &Looking { by_name, first, ..Looking::default() })
         };

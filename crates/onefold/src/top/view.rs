@@ -143,7 +143,7 @@ mod tests {
         }
         assert!(!all.contains("REFUSES"), "it takes writes:\n{all}");
         assert!(!all.contains("punching"), "nothing is given back where it lies:\n{all}");
-        assert!(lines[5].contains('\u{2588}'), "a full bar at the right:\n{all}");
+        assert!(lines[5].ends_with("\u{2588}\u{2502}"), "a full bar at the right:\n{all}");
         // From 26 lines on there is room to see how it went.
         for (height, middle) in [(25, 4), (26, 7)] {
             let lines = screen((110, height), &readings, &mut looking);

@@ -125,7 +125,7 @@ fn what_nobody_should_have_handed_over_is_refused_by_its_name() {
     let err = refused(&[&socket, &everywhere], "door:metrics", 0o660, &[]);
     assert!(err.contains("everybody there could look"), "{err}");
     let err = refused(&[&socket], "metrics", 0o660, &[]);
-    assert!(err.contains("('metrics') that was handed over is no TCP address"), "{err}");
+    assert!(err.contains("socket 1 ('metrics') that was handed over is no TCP address"), "{err}");
     let seen = format!("127.0.0.1:{}", free_port());
     let err = refused(&[&socket, &seen], "door:metrics", 0o660, &["--metrics", "127.0.0.1:1"]);
     assert!(err.contains("was handed over at 127.0.0.1:"), "{err}");

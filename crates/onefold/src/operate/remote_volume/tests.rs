@@ -63,6 +63,7 @@ impl Handler for Other {
     fn handle(&self, request: &Request, _: Peer) -> Response {
         let told = match &*request.path {
             "/api/v1/data/none" => json!({ "size_bytes": 8192, "block_bytes": 0 }),
+            "/api/v1/data/one" => json!({ "size_bytes": 8192, "block_bytes": 1 }),
             "/api/v1/data/some" => json!({ "size_bytes": 8192, "block_bytes": 4096 }),
             path if path.ends_with("/flush") => json!(self.0.fetch_add(1, Ordering::Relaxed)),
             path if path.ends_with("/damaged") => json!({ "until": u64::MAX }),
@@ -80,6 +81,7 @@ fn what_cannot_be_told_of_a_volume_is_an_error_and_not_its_end() {
     let _server = Server::on_socket(bound, Arc::new(Other::default()), Limits::default()).unwrap();
     let error = RemoteVolume::open(at.path(), "none").err().unwrap();
     assert!(error.message.contains("tells no size"), "{}", error.message);
+    assert_eq!(RemoteVolume::open(at.path(), "one").unwrap().preferred_block_bytes(), 1);
     let volume = RemoteVolume::open(at.path(), "some").unwrap();
     assert!(volume.block_status(0, 8192).is_err());
     assert!(volume.read_at(0, &mut [0; 512]).is_err());
