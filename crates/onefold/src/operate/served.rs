@@ -100,3 +100,81 @@ impl ControlSocket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use clap::Parser as _;
+    use onefold_block::ByteSize;
+    use onefold_control::http::Body;
+    use onefold_nbd::{Exports, ListenAddr};
+
+    use super::*;
+    use crate::args::TierArgs;
+    use crate::endurance::Watched;
+    use crate::serve::events::Event;
+    use crate::serve::listeners::{Listening, Places, Servers};
+    use crate::serve::pool_exports::PoolExports;
+    use crate::test_pool;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        tier: TierArgs,
+    }
+
+    #[test]
+    fn a_server_answers_of_its_pool_its_clients_and_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = test_pool::pool();
+        pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let exports = Arc::new(PoolExports::new(pool.clone(), None));
+        let at = ListenAddr::Unix(folder.path().join("socket"));
+        let how = Listening {
+            places: Places::new((std::slice::from_ref(&at), &[]), Vec::new(), None).unwrap(),
+            machines: Vec::new(),
+            tls: None,
+            allow_insecure: false,
+            read_only: false,
+            max_connections: 4,
+            group: None,
+            slow_request: Duration::ZERO,
+        };
+        let servers = Servers::start(&(Arc::clone(&exports) as Arc<dyn Exports>), &how).unwrap();
+        servers.renew_tls().unwrap();
+        let addresses: Vec<_> = servers.addresses().collect();
+        assert_eq!(addresses, [(&at, false)]);
+        let (events, heard) = channel();
+        let live = Live::new(exports, (None, None), &servers, events);
+        assert_eq!((live.addresses.len(), live.background().is_none()), (1, true));
+        assert_eq!(live.addresses[0].address, at.to_string());
+        assert_eq!((live.connections)(), 0);
+        let life = Arc::new(Watched::of_nothing(&Line::parse_from(["x"]).tier));
+        let cache = Arc::new(ServedCache { tier: None, problem: None, life });
+        let at = folder.path().to_owned();
+        let served = Served { pool, at, cache, live, jobs: OnceLock::new() };
+        let asked = |path: &str, method| {
+            let request = Request {
+                method,
+                path: String::new(),
+                query: Vec::new(),
+                headers: Vec::new(),
+                body: Vec::new(),
+                keeps: false,
+            };
+            let response = served.other(path, &request)?;
+            let Body::Bytes(body) = response.body else { panic!("all at once") };
+            Some((response.status, String::from_utf8_lossy(&body).into_owned()))
+        };
+        let (status, metrics) = asked("metrics", Method::Get).unwrap();
+        assert!(status == 200 && metrics.contains("onefold_pool_logical_bytes"), "{metrics}");
+        assert_eq!([asked("metrics", Method::Post), asked("main", Method::Get)], [None, None]);
+        assert_eq!(asked("blocks", Method::Get).unwrap().0, 200);
+        assert!(asked("data/main", Method::Get).unwrap().1.contains("1048576"));
+        assert!(served.live.stop() && matches!(heard.recv(), Ok(Event::Stop)));
+        drop(heard);
+        assert!(!served.live.stop(), "nobody hears of it");
+        assert_eq!(servers.stop(Duration::from_secs(5)), 0);
+    }
+}
