@@ -71,11 +71,8 @@ impl ServedCache {
     pub fn apply(&self, args: &TierArgs) -> std::result::Result<(), String> {
         let Some(tier) = &self.tier else { return Ok(()) };
         let budget = endurance::budget(args, &self.life.life())?;
-        let (size, writes_per_day) = tier.limits();
-        if budget != writes_per_day {
-            tier.set_writes_per_day(budget);
-        }
-        if args.cache_size != size {
+        tier.set_writes_per_day(budget);
+        if args.cache_size != tier.limits().0 {
             tier.resize(args.cache_size).map_err(|error| error.to_string())?;
         }
         Ok(())

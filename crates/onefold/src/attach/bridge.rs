@@ -452,6 +452,8 @@ mod tests {
             (reply(good, 0, 3), 0),
             (reply(good, 0, 1 << 16), 0),
             (reply(good, 0, u64::MAX), 0),
+            (reply(good, 0, 1 << 32 | 1), 0),
+            (reply(good, 0, 1 << 56 | 1), 0),
             (cut, 0),
             (twice, 1),
         ];

@@ -106,7 +106,7 @@ fn tell(now: Now) -> io::Result<()> {
 
 /// What the server's export is as a device.
 fn shape(shown: &Shown, read_only: bool) -> Shape {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let processors = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN).get();
     shape_with(shown, read_only, processors)
 }
 

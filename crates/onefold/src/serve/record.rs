@@ -257,9 +257,11 @@ mod tests {
         recorder.finish(&printer);
         assert_eq!(printer.told(), format!("recorded 4 requests in '{}'\n", path.display()));
         let file = std::fs::read(&path).unwrap();
-        let read = onefold_workload::RecordingReader::new(&*file);
-        let streams: Vec<_> = read.map(|request| request.unwrap().stream.unwrap()).collect();
+        let mut read = onefold_workload::RecordingReader::new(&*file);
+        let streams: Vec<_> =
+            read.by_ref().map(|request| request.unwrap().stream.unwrap()).collect();
         assert_eq!(streams, [1, 0, 2, 1], "a name is one device");
+        assert_eq!(read.stream_names(), ["a", "b", "c"]);
     }
 
     #[test]
