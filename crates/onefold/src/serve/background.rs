@@ -185,6 +185,8 @@ mod tests {
 
         let worker = Worker::start(&pool, args(Background::Idle)).unwrap();
         let knobs = worker.knobs();
+        set(&pool, &knobs, args(Background::Off));
+        assert_eq!(knobs.get().background, Background::Off);
         worker.stop();
         assert_eq!(Arc::strong_count(&knobs), 1, "the thread has ended");
     }
