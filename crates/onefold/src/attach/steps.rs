@@ -60,7 +60,7 @@ impl Step {
                     return Ok(());
                 }
                 run("fusermount3", &["-u".as_ref(), at.as_os_str()])?;
-                wait_until(at, "go", || !is_mounted(at))
+                wait_until(PATIENCE, at, "go", || !is_mounted(at))
             }
             Self::Loop(device) => {
                 let known = Command::new("losetup").arg(device).output();
@@ -145,16 +145,7 @@ fn run(program: &str, args: &[&std::ffi::OsStr]) -> Result<String> {
     Err(failed(if said.trim().is_empty() { output.status.to_string() } else { said.into_owned() }))
 }
 
-fn wait_until(at: &Path, what: &str, done: impl Fn() -> bool) -> Result<()> {
-    wait_until_within(PATIENCE, at, what, done)
-}
-
-fn wait_until_within(
-    patience: Duration,
-    at: &Path,
-    what: &str,
-    done: impl Fn() -> bool,
-) -> Result<()> {
+fn wait_until(patience: Duration, at: &Path, what: &str, done: impl Fn() -> bool) -> Result<()> {
     let begun = Instant::now();
     while !done() {
         if begun.elapsed() > patience {
@@ -187,7 +178,7 @@ pub fn by_kernel(wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf> {
 }
 
 fn comes_as_device(device: &Path) -> Result<()> {
-    wait_until(device, "come", || is_shown(device, Path::new("/sys/block")))
+    wait_until(PATIENCE, device, "come", || is_shown(device, Path::new("/sys/block")))
 }
 
 /// Whether a device is there and has a size, by the kernel's list of devices.
@@ -288,7 +279,7 @@ mod tests {
         assert!(!shown("8\n"));
         std::fs::write(&device, "").unwrap();
         assert_eq!(["0\n", "8\n"].map(shown), [false, true]);
-        let wait = |patience, done| wait_until_within(patience, &device, "come", || done);
+        let wait = |patience, done| wait_until(patience, &device, "come", || done);
         assert!(wait(Duration::ZERO, true).is_ok());
         let late = wait(Duration::ZERO, false).unwrap_err().message;
         assert!(late.ends_with("d0' does not come"), "{late}");

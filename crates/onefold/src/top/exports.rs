@@ -98,11 +98,10 @@ mod tests {
     #[test]
     fn the_busiest_come_first_or_all_by_name() {
         let at = |second: u64| {
-            let row = |export: &str, rate: u64| {
-                let value = rate * second;
-                json!({ "export": export, "verb": "read", "value": value })
-            };
-            let rows = json!([row("a", 5), row("b", 50), row("c", 5), row("d", 0)]);
+            let row = |export: &str, verb: &str, rate: u64| json!({ "export": export, "verb": verb, "value": rate * second });
+            let read = ["a", "c"].map(|export| row(export, "read", 5));
+            let [a, c] = read;
+            let rows = json!([a, row("b", "read", 50), c, row("d", "write", 20)]);
             let metric = |name: &str| json!({ "name": name, "value": rows.clone() });
             let names = ["onefold_export_bytes_total", "onefold_export_requests_total"];
             let metrics = names.map(metric);
@@ -116,7 +115,7 @@ mod tests {
             let looking = Looking { by_name, ..Looking::default() };
             all(&readings, &looking).iter().map(|busy| busy.name).collect::<String>()
         };
-        assert_eq!((names(false).as_str(), names(true).as_str()), ("bacd", "abcd"));
+        assert_eq!((names(false).as_str(), names(true).as_str()), ("bdac", "abcd"));
         // A list of three rows shows the busiest three, or the last three from where it was moved.
         let mut terminal = Terminal::new(TestBackend::new(60, 6)).unwrap();
         let mut shown = |first| {
@@ -126,8 +125,8 @@ mod tests {
             let first_letters = (2..5).map(|line| buffer[(1, line)].symbol().to_owned());
             (first_letters.collect::<String>(), looking.first)
         };
-        assert_eq!(shown(0), ("bac".to_owned(), 0));
-        assert_eq!([shown(1), shown(9)], [("acd".to_owned(), 1), ("acd".to_owned(), 1)]);
+        assert_eq!(shown(0), ("bda".to_owned(), 0));
+        assert_eq!([shown(1), shown(9)], [("dac".to_owned(), 1), ("dac".to_owned(), 1)]);
         // Where there is no room for any, the last one would be the first.
         let mut low = Terminal::new(TestBackend::new(60, 3)).unwrap();
         let mut looking = Looking { first: 9, ..Looking::default() };

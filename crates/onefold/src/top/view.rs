@@ -144,6 +144,12 @@ mod tests {
         assert!(!all.contains("REFUSES"), "it takes writes:\n{all}");
         assert!(!all.contains("punching"), "nothing is given back where it lies:\n{all}");
         assert!(lines[5].ends_with("\u{2588}\u{2502}"), "a full bar at the right:\n{all}");
+        for colours in [false, true] {
+            let mut terminal = Terminal::new(TestBackend::new(110, 30)).unwrap();
+            let scene = Scene { title: "p", state: "live", readings: &readings, colours };
+            let drawn = terminal.draw(|frame| draw(frame, &scene, &mut looking)).unwrap();
+            assert_eq!(drawn.buffer.content().iter().any(|cell| cell.fg == WRITE), colours);
+        }
         // From 26 lines on there is room to see how it went.
         for (height, middle) in [(25, 4), (26, 7)] {
             let lines = screen((110, height), &readings, &mut looking);
