@@ -73,7 +73,9 @@ fn main() -> ExitCode {
     for why in &parsed.passed_over {
         printer.warning(&format!("going on without the pool's own settings: {why}"));
     }
-    match run(&parsed, &printer) {
+    // Servers hear of signals in their own way.
+    let watching = if parsed.args.command.serves() { Ok(()) } else { interrupt::watch() };
+    match watching.and_then(|()| run(&parsed, &printer)) {
         Ok(code) => code,
         Err(failure) => {
             printer.failure(&failure);
@@ -84,10 +86,6 @@ fn main() -> ExitCode {
 
 fn run(parsed: &settings_file::Parsed, printer: &Printer) -> failure::Result<ExitCode> {
     use commands as c;
-    // Servers hear of signals in their own way.
-    if !parsed.args.command.serves() {
-        interrupt::watch()?;
-    }
     match &parsed.args.command {
         Command::Serve(args) => return c::serve::run(parsed, args, printer),
         #[cfg(feature = "archive")]

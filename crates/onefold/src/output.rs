@@ -25,10 +25,14 @@ pub struct Printer {
     quiet: bool,
     colour_out: bool,
     colour_err: bool,
-    /// Where a test finds what was said on stderr.
+    /// Instead of both streams, for tests.
     #[cfg(test)]
-    told: Option<std::sync::Arc<std::sync::Mutex<String>>>,
+    heard: Option<Heard>,
 }
+
+/// What was said: data, and everything else.
+#[cfg(test)]
+pub type Heard = std::sync::Arc<std::sync::Mutex<(String, String)>>;
 
 /// A style that means the same in every message.
 #[derive(Clone, Copy)]
@@ -85,34 +89,45 @@ impl Printer {
             colour_out: colour(std::io::stdout().is_terminal()),
             colour_err: colour(std::io::stderr().is_terminal()),
             #[cfg(test)]
-            told: None,
+            heard: None,
         }
     }
 
-    /// One that keeps what it says on stderr, for a test to look at.
+    /// One that tests hear.
+    #[cfg(test)]
+    pub fn heard(by: &Heard) -> Self {
+        let heard = Some(std::sync::Arc::clone(by));
+        Self { colour_out: false, colour_err: false, heard, ..Self::new(false) }
+    }
+
+    /// One that keeps what it says, for a test to look at.
     #[cfg(test)]
     pub fn kept(quiet: bool) -> Self {
-        Self {
-            colour_out: false,
-            colour_err: false,
-            told: Some(std::sync::Arc::default()),
-            ..Self::new(quiet)
-        }
+        Self { quiet, ..Self::heard(&Heard::default()) }
     }
 
     /// What was said on stderr since the last look.
     #[cfg(test)]
     pub fn told(&self) -> String {
-        std::mem::take(&mut self.told.as_ref().unwrap().lock().unwrap())
+        std::mem::take(&mut self.heard.as_ref().unwrap().lock().unwrap().1)
     }
 
     /// Another one like it.
     pub fn another(&self) -> Self {
-        Self::new(self.quiet)
+        Self {
+            #[cfg(test)]
+            heard: self.heard.clone(),
+            ..Self::new(self.quiet)
+        }
     }
 
     /// What was asked for, to stdout.
     pub fn data(&self, text: &str) -> Result<()> {
+        #[cfg(test)]
+        if let Some(heard) = &self.heard {
+            heard.lock().unwrap().0.push_str(text);
+            return Ok(());
+        }
         let mut out = self.out.lock();
         read_enough(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
     }
@@ -185,8 +200,8 @@ impl Printer {
 
     fn err(&self, head: &str, text: &str) {
         #[cfg(test)]
-        if let Some(told) = &self.told {
-            told.lock().unwrap().extend([head, &harmless(text), "\n"]);
+        if let Some(heard) = &self.heard {
+            heard.lock().unwrap().1.push_str(&format!("{head}{}\n", harmless(text)));
             return;
         }
         // There is nobody left to tell when stderr is gone.

@@ -91,6 +91,18 @@ impl Bar {
         self.bar.set_position(done);
     }
 
+    /// So much is done, of so much.
+    pub fn show(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    /// What it shows as done.
+    #[cfg(test)]
+    pub fn position(&self) -> u64 {
+        self.bar.position()
+    }
+
     /// So much more is done.
     pub fn inc(&self, more: u64) {
         self.bar.inc(more);
@@ -356,6 +368,20 @@ mod tests {
         assert_eq!([Some(1), Some(0), None].map(columns_told), [1, 80, 80]);
         let times = [0, 59, 60, 3599, 3600, 86_461].map(|s| short(Duration::from_secs(s)));
         assert_eq!(times, ["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "24h 1m"]);
+    }
+
+    #[test]
+    fn a_bar_is_where_it_was_told_to_be() {
+        let bar = Bar::hidden();
+        bar.show(3, 7);
+        assert_eq!((bar.position(), bar.bar.length()), (3, Some(7)));
+        bar.inc(2);
+        assert_eq!(bar.position(), 5);
+        bar.set_position(6);
+        bar.set_length(9);
+        assert_eq!((bar.position(), bar.bar.length()), (6, Some(9)));
+        bar.set_message("reading");
+        assert_eq!(*bar.doing.lock().unwrap(), "reading");
     }
 
     #[test]

@@ -98,9 +98,9 @@ fn add(
 ) -> std::result::Result<(VersionInfo, AddNotes, ScanReport), ArchiveError> {
     interrupt::heed();
     let mut adder = archive.add(options)?;
-    let bar = progress::bytes(printer, "adding", Some(0));
     let (total, measured) = (AtomicU64::new(0), AtomicBool::new(false));
     let report = std::thread::scope(|scope| {
+        let bar = progress::bytes(printer, "adding", None);
         // How much there is shows only where somebody watches.
         if printer.draws_progress() {
             scope.spawn(|| {
@@ -111,14 +111,12 @@ fn add(
             });
         }
         let report = scan::add_trees(&mut adder, roots, scan_options, &mut |report| {
-            bar.set_length(total.load(Ordering::Relaxed).max(report.bytes));
-            bar.set_position(report.bytes);
+            bar.show(report.bytes, total.load(Ordering::Relaxed).max(report.bytes));
             !interrupt::asked()
         });
         measured.store(true, Ordering::Relaxed);
         report
     });
-    bar.finish_and_clear();
     let report = match report {
         Ok(report) => report,
         // What was stored so far is kept for the next time.

@@ -135,13 +135,13 @@ fn remove_all(
         [] => Removed::default(),
         numbers => archive.remove_all(numbers).map_err(refused)?,
     };
-    let bar = progress::bytes(printer, "moving", Some(0));
-    let compacted = archive.compact(max_unused, &mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-        !interrupt::asked()
-    });
-    bar.finish_and_clear();
+    let compacted = {
+        let bar = progress::bytes(printer, "moving", None);
+        archive.compact(max_unused, &mut |done, total| {
+            bar.show(done, total);
+            !interrupt::asked()
+        })
+    };
     // The versions are gone by now, whatever comes of the space.
     let compacted = compacted.map_err(|error| {
         let gone = plural(numbers.len() as u64, "version was removed", "versions were removed");

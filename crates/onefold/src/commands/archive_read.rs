@@ -285,14 +285,14 @@ struct VerifyJson {
 /// Read and check everything.
 pub fn verify(args: &ArchiveVerifyArgs, printer: &Printer) -> Result<ExitCode> {
     let archive = open(&args.store, &args.key, LockKind::Read, printer)?;
-    let bar = progress::bytes(printer, "reading", Some(0));
-    let report = archive.verify(&mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-        true
-    });
-    bar.finish_and_clear();
-    let report = report.map_err(|error| failure(&args.store, error))?;
+    let report = {
+        let bar = progress::bytes(printer, "reading", None);
+        let verified = archive.verify(&mut |done, total| {
+            bar.show(done, total);
+            true
+        });
+        verified.map_err(|error| failure(&args.store, error))?
+    };
     if args.json {
         printer.json(&verify_json(&report))?;
     } else {

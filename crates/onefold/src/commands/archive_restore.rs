@@ -34,12 +34,13 @@ pub fn run(args: &ArchiveRestoreArgs, printer: &Printer) -> Result<ExitCode> {
     // The file that is being written is taken away again.
     interrupt::heed();
     let total = paths.is_empty().then_some(version.info().totals.logical_bytes);
-    let bar = progress::bytes(printer, "restoring", total);
-    let report = restore(&archive, &version, &paths, &args.target, &options, &mut |bytes| {
-        bar.set_position(bytes);
-        !interrupt::asked()
-    });
-    bar.finish_and_clear();
+    let report = {
+        let bar = progress::bytes(printer, "restoring", total);
+        restore(&archive, &version, &paths, &args.target, &options, &mut |bytes| {
+            bar.set_position(bytes);
+            !interrupt::asked()
+        })
+    };
     let report = report.map_err(|error| match error {
         ArchiveError::Interrupted => interrupt::failure(&format!(
             "what is in '{}' is restored whole, the rest is missing",

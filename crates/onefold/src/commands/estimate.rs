@@ -41,16 +41,14 @@ pub fn run(args: &EstimateArgs, printer: &Printer) -> Result<ExitCode> {
             let _done = done;
             scan(&args.paths, &options, &counters)
         });
-        let bar = progress::bytes(printer, "reading", Some(0));
+        let bar = progress::bytes(printer, "reading", None);
         // The scan's end of the channel closes when it returns.
         while is_done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
             heed(&counters);
             let now = counters.snapshot();
-            bar.set_length(now.bytes_found);
-            bar.set_position(now.bytes_done);
+            bar.show(now.bytes_done, now.bytes_found);
             bar.set_message(if now.found_all { "reading" } else { "reading, still searching" });
         }
-        bar.finish_and_clear();
         work.join().expect("the scan does not panic")
     });
     let partial = partial.map_err(|e| refused(&e))?;

@@ -22,6 +22,8 @@ pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod estimate;
+#[cfg(test)]
+pub mod heard;
 pub mod man;
 #[cfg(feature = "models")]
 pub mod models;

@@ -61,12 +61,8 @@ pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
     }
     open_pool::must_exist(&args.pool)?;
     let here = || {
-        let bar = progress::bytes(printer, "checking", Some(0));
-        let report = Pool::check_at(&args.pool, &mut |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
-        });
-        bar.finish_and_clear();
+        let bar = progress::bytes(printer, "checking", None);
+        let report = Pool::check_at(&args.pool, &mut |done, total| bar.show(done, total));
         report.map_err(|error| open_pool::refused(&args.pool, error))
     };
     let report = match door::served_or(&args.pool, here)? {

@@ -46,14 +46,12 @@ struct LostAndFoundJson {
 pub fn run(args: &PoolCheckArgs, printer: &Printer) -> Result<()> {
     open_pool::must_exist_to_repair(&args.pool)?;
     let failed = |error| Failure::pool(&args.pool, error);
-    let bar = progress::bytes(printer, "checking", Some(0));
     let fresh = make_pool::random_identity()?;
-    let planned = Pool::repair_at(&args.pool, args.repair.dry_run, fresh, &mut |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    let planned = planned.map_err(failed)?;
+    let planned = {
+        let bar = progress::bytes(printer, "checking", None);
+        let mut show = |done, total| bar.show(done, total);
+        Pool::repair_at(&args.pool, args.repair.dry_run, fresh, &mut show).map_err(failed)?
+    };
     let report = planned.report().clone();
     if !args.json {
         printer.data(&text(&report))?;

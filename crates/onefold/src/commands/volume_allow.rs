@@ -96,3 +96,25 @@ pub fn deny(args: &VolumeDenyArgs, printer: &Printer) -> Result<()> {
     let report = door::call(&args.pool, opening, &table::VOLUME_DENY, &request, printer)?;
     printer.report(report, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn who_is_let_in_is_said_and_stays_so() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.ok("volume create ./p v --size 1M");
+        let told = |line: &str| here.ok(line).err;
+        let one = told("volume allow ./p v --client CN=web1");
+        assert!(one.starts_with("volume 'v' is served over the network to: "), "{one}");
+        assert!(one.contains("CN=web1") && !one.contains("read"), "{one}");
+        let two = told("volume allow ./p v --client CN=web2 --read-only");
+        assert!(two.contains("CN=web1") && two.contains("CN=web2"), "{two}");
+        let denied = told("volume deny ./p v --client CN=web1");
+        assert!(!denied.contains("CN=web1") && denied.contains("CN=web2"), "{denied}");
+        let again = here.refused("volume deny ./p v --client CN=web1", 2);
+        assert!(again.contains("CN=web1 was not let in: 'v' is for "), "{again}");
+    }
+}

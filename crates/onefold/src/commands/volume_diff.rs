@@ -79,3 +79,28 @@ pub fn run(args: &VolumeDiffArgs, printer: &Printer) -> Result<()> {
     let report = door::call(&args.pool, opening, &table::VOLUME_DIFF, &request, printer)?;
     printer.report(report, args.json)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn differences_are_a_table_and_their_sum() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &[7; 5 * 4096]);
+        here.ok("volume import ./p v ./data");
+        here.ok("volume snapshot ./p v@a");
+        let same = here.ok("volume diff ./p v@a v");
+        assert_eq!((&*same.out, &*same.err), ("", "0 B in 0 places differ\n"));
+        let mut data = vec![7; 5 * 4096];
+        (data[4096], data[4 * 4096]) = (8, 9);
+        here.file("data", &data);
+        here.ok("volume import ./p v ./data");
+        let said = here.ok("volume diff ./p v@a v");
+        let table = "OFFSET  BYTES\n  4096   4096\n 16384   4096\n";
+        assert_eq!((&*said.out, &*said.err), (table, "8 KiB in 2 places differ\n"));
+        assert_eq!(here.ok("volume diff ./p v@a v --json").json()["changed_bytes"], 8192);
+        assert!(here.refused("volume diff ./p v@b v", 2).contains("v@b"));
+    }
+}

@@ -92,9 +92,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     must_be_elsewhere(&args.pool, &args.file)?;
     let target = Target::open(&args.file, volume.size_bytes(), args.force)?;
     let started = Instant::now();
-    let bar = progress::bytes(printer, "exporting", total);
-    let moved = copy(args, volume, &target, &bar);
-    bar.finish_and_clear();
+    let moved = copy(args, volume, &target, &progress::bytes(printer, "exporting", total));
     let left = target.left_over();
     let (moved, damage) = moved
         .and_then(|moved| target.finish().map(|()| moved))
@@ -170,5 +168,103 @@ fn json<'a>(
             damage: &report.damage,
             missing: &report.missing,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+    use crate::output::Heard;
+
+    fn damaged(offset: u64, bytes: u64) -> Damaged {
+        Damaged { offset, bytes, problem: format!("bad at {offset}") }
+    }
+
+    #[test]
+    fn damage_is_a_table_beside_the_data_and_a_failure() {
+        let told = |file: &str, json: bool, damage: &[Damaged]| {
+            let args = VolumeExportArgs {
+                pool: "p".into(),
+                name: "v".to_owned(),
+                file: file.into(),
+                since: None,
+                stream: false,
+                resume: None,
+                force: false,
+                skip_damaged: true,
+                json,
+                rescue: crate::args::RescueArgs { rescue: None },
+            };
+            let heard = Heard::default();
+            let ended = verdict(&args, damage, &Printer::heard(&heard));
+            let said = std::mem::take(&mut *heard.lock().unwrap());
+            (ended.map_err(|failure| failure.message), said)
+        };
+        let nothing = (String::new(), String::new());
+        assert_eq!(told("out", false, &[]), (Ok(()), nothing.clone()));
+        let both = [damaged(0, 4096), damaged(12_288, 8192)];
+        let table =
+            "OFFSET  BYTES  PROBLEM\n     0   4096  bad at 0\n 12288   8192  bad at 12288\n";
+        let message = "12 KiB in 2 places of volume 'v' cannot be read; 'out' has zeroes there";
+        let expected = (Err(message.to_owned()), (table.to_owned(), String::new()));
+        assert_eq!(told("out", false, &both), expected);
+        assert_eq!(told("-", false, &both).1, (String::new(), table.to_owned()));
+        assert_eq!(told("out", true, &both).1, nothing);
+    }
+
+    #[test]
+    fn an_export_says_what_it_wrote_and_refuses_what_would_be_lost() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &[7; 8192]);
+        here.ok("volume import ./p v ./data");
+        here.ok("volume snapshot ./p v@a");
+        let said = here.ok("volume export ./p v ./out --json");
+        assert!(said.err.starts_with("exported 8 KiB in 0."), "{}", said.err);
+        let json = said.json();
+        assert_eq!((&json["bytes"], &json["data_bytes"]), (&8192.into(), &8192.into()));
+        assert_eq!((&json["damaged_bytes"], &json["file"]), (&0.into(), &"./out".into()));
+        assert_eq!(std::fs::read(here.path("out")).unwrap(), [7; 8192]);
+        assert_eq!(here.ok("volume export ./p v@a ./out --force").out, "");
+        for (line, why) in [
+            ("v - --json", "--json and the data of FILE '-' both go to stdout"),
+            ("v@a - --json --stream", "--json and the data of FILE '-' both go to stdout"),
+            ("w ./new", "volume 'w'"),
+            ("v@b ./new", "v@b"),
+            ("v ./p/new", "'./p/new' lies in the pool's own folder './p'"),
+            ("v@a ./p/new --stream", "'./p/new' lies in the pool's own folder './p'"),
+            ("v ./out", "'./out' exists already"),
+            ("v ./new --stream", "'v' is no snapshot"),
+            ("v@a ./new --since v", "'v' is no snapshot"),
+            ("v@b ./new --stream", "v@b"),
+            ("v@a ./new --since v@b", "v@b"),
+        ] {
+            let said = here.refused(&format!("volume export ./p {line}"), 2);
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        assert!(!here.path("new").exists() && !here.path("p/new").exists());
+        let rescued = here.ok("volume export ./p v ./out --force --rescue --json");
+        assert_eq!(rescued.json()["rescue"]["damage"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn a_stream_says_what_it_came_to() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &[7; 8192]);
+        here.ok("volume import ./p v ./data");
+        here.ok("volume snapshot ./p v@a");
+        here.ok("volume snapshot ./p v@b");
+        let said = here.ok("volume export ./p v@a ./a --stream --json");
+        let bytes = std::fs::metadata(here.path("a")).unwrap().len();
+        assert!(said.err.starts_with("exported 'v@a': ") && said.err.contains(" for 8 KiB, in "));
+        assert!(!said.err.contains("since"), "{}", said.err);
+        let json = said.json();
+        assert_eq!((&json["bytes"], &json["stream_bytes"]), (&8192.into(), &bytes.into()));
+        assert_eq!((&json["snapshot"], &json["since"]), (&"v@a".into(), &().into()));
+        let said = here.ok("volume export ./p v@b ./b --since v@a");
+        assert!(said.err.starts_with("exported 'v@b' since 'v@a': "), "{}", said.err);
+        assert_eq!(said.out, "");
     }
 }

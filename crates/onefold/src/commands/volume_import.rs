@@ -57,12 +57,14 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     }
     let before = import.stored_bytes()?;
     let started = Instant::now();
-    let bar = progress::bytes(printer, "importing", source.data_bytes());
+    let total = source.data_bytes();
     let grow =
         |needed: u64| import.resize(&*volume, needed.max(volume.size_bytes().saturating_mul(2)));
     let grow = (made && !sized).then_some(&grow as &(dyn Fn(u64) -> Result<()> + Sync));
-    let moved = transfer::import(source, &*volume, &args.name, mapped == 0, grow, &bar);
-    bar.finish_and_clear();
+    let moved = {
+        let bar = progress::bytes(printer, "importing", total);
+        transfer::import(source, &*volume, &args.name, mapped == 0, grow, &bar)
+    };
     let moved = match (moved, grow) {
         (Ok(Moved { bytes: 0, .. }), Some(_)) => Err(empty(&args.file.display().to_string())),
         // It grew in steps, and has now exactly what it needs.
@@ -250,6 +252,7 @@ pub fn summary(did: &str, moved: Moved, started: Instant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::heard::Folder;
 
     #[test]
     fn holes_have_no_speed() {
@@ -258,5 +261,85 @@ mod tests {
         assert_eq!(text(1 << 30, 0), "exported 1 GiB (0 B of data, the rest holes) in 0.0 s");
         assert!(text(1 << 20, 1 << 20).starts_with("exported 1 MiB in 0.0 s, "));
         assert!(text(1 << 20, 1 << 20).ends_with("/s"));
+    }
+
+    #[test]
+    fn what_comes_in_is_said_and_what_cannot_is_refused_before_anything_is_made() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &[7; 1000]);
+        let said = here.ok("volume import ./p v ./data");
+        let [first, second] = said.err.lines().collect::<Vec<_>>()[..] else { panic!() };
+        assert!(first.starts_with("imported 1000 B in 0."), "{first}");
+        assert!(second.starts_with("made volume 'v' of 1 KiB; the pool grew by "), "{second}");
+        assert!(!second.ends_with(" 0 B"), "{second}");
+        let said = here.ok("volume import ./p v ./data");
+        let [warned, _, last] = said.err.lines().collect::<Vec<_>>()[..] else { panic!() };
+        let warning = "volume 'v' holds 4 KiB of data already; its beginning is overwritten";
+        assert_eq!(warned, warning);
+        assert!(last.starts_with("volume 'v' of 1 KiB; the pool grew by "), "{last}");
+        // Just what fits does, also in a volume that holds nothing yet.
+        here.file("data", &[7; 1024]);
+        here.ok("volume import ./p v ./data");
+        here.ok("volume create ./p none --size 1K");
+        assert!(!here.ok("volume import ./p none ./data").err.contains("already"));
+        assert!(here.ok("volume import ./p w ./data --size 1K").err.contains("'w' of 1 KiB"));
+        here.file("data", &[7; 1025]);
+        let said = here.refused("volume import ./p v ./data", 2);
+        let large = "error: './data' has 1.00 KiB (1025 bytes), but volume 'v' has room for 1 KiB\n\
+                     hint: make room with: onefold volume resize ./p v --size 1025\n";
+        assert_eq!(said, large);
+        assert!(here.refused("volume import ./p x ./data --size 1K", 2).contains("room for 1 KiB"));
+        for (line, why) in [
+            ("a/b ./data", "a/b"),
+            ("x ./data --onto v", "'./data' is no stream of a snapshot"),
+            ("x ./data --resume", "'./data' is no stream of a snapshot"),
+            ("x ./none", "./none"),
+            ("x ./p", "'./p' is a folder"),
+        ] {
+            let said = here.refused(&format!("volume import ./p {line}"), 2);
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        here.file("data", &[]);
+        for line in ["volume import ./p x ./data", "volume import ./p x /dev/null"] {
+            assert!(here.refused(line, 2).contains("is empty"), "{line}");
+        }
+        here.ok("volume import ./p x ./data --size 1M");
+        let names: Vec<String> = here
+            .ok("volume list ./p")
+            .out
+            .lines()
+            .skip(1)
+            .map(|line| line.split(' ').next().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["v", "none", "w", "x"]);
+        here.ok("volume create ./p y.incomplete --size 1M");
+        let said = here.refused("volume import ./p y ./data --size 1M", 2);
+        assert!(said.contains("'y.incomplete' is there: an import that did not end"), "{said}");
+    }
+
+    #[test]
+    fn what_turns_out_too_large_leaves_a_volume_as_it_is_said_to() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.ok("volume create ./p v --size 1M");
+        let said = here.refused("volume import ./p v /dev/zero", 1);
+        let left = "volume 'v' holds the beginning of '/dev/zero' now, and what it held before \
+                    behind that\n";
+        assert!(said.contains("holds more than the 1 MiB of volume 'v'"), "{said}");
+        assert!(said.contains(left), "{said}");
+        let said = here.refused("volume import ./p w /dev/zero --size 2M", 1);
+        assert!(said.contains("; volume 'w' was not made\n"), "{said}");
+        assert_eq!(here.ok("volume list ./p").out.lines().count(), 2);
+    }
+
+    #[test]
+    fn sizes_are_exact_where_their_short_form_is_not_and_long_names_are_cut() {
+        assert_eq!(exact(1 << 20), "1 MiB");
+        assert_eq!(exact((1 << 20) + 1), "1.00 MiB (1048577 bytes)");
+        assert_eq!(exact(1000), "1000 B");
+        assert_eq!(incomplete("main"), "main.incomplete");
+        let long = "a".repeat(255);
+        assert_eq!(incomplete(&long), format!("{}.incomplete", &long[..244]));
     }
 }

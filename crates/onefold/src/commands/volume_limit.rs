@@ -75,3 +75,39 @@ pub fn run(args: &VolumeLimitArgs, printer: &Printer) -> Result<()> {
     let report = door::call(&args.pool, opening, &table::VOLUME_LIMIT, &request, printer)?;
     printer.report(report, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::{self, Folder};
+    use crate::test_pool;
+
+    #[test]
+    fn limits_are_set_one_by_one_and_taken_away() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.ok("volume create ./p v --size 1M");
+        let told = |line: &str| here.ok(&format!("volume limit ./p v {line}")).err;
+        let set = told("--iops 1 --connection-rate 4K");
+        assert!(set.starts_with("limits of volume 'v': ") && set.contains("4 KiB"), "{set}");
+        let more = told("--rate 1M --connection-iops 7");
+        assert!(more.contains("4 KiB") && more.contains("1 MiB") && more.contains('7'), "{more}");
+        let none = "--iops none --rate none --connection-iops none --connection-rate none";
+        assert_eq!(told(none), "limits of volume 'v': none\n");
+        let nothing = here.refused("volume limit ./p v", 2);
+        assert!(nothing.starts_with("error: there is nothing to limit\nhint: "), "{nothing}");
+        assert!(here.refused("volume limit ./p w --iops 1", 2).contains("'w'"));
+    }
+
+    #[test]
+    fn one_request_a_second_is_a_limit_and_none_is_not() {
+        let pool = test_pool::pool();
+        pool.create_volume("v", onefold_block::ByteSize(1 << 20)).unwrap();
+        let limit = |iops| {
+            let request = Request { name: "v".into(), iops: Some(iops), ..Request::default() };
+            heard::operate(&pool, &table::VOLUME_LIMIT, &request).unwrap().notes.concat()
+        };
+        assert!(limit(1).contains(" 1 "), "{}", limit(1));
+        assert_eq!(limit(0), "limits of volume 'v': none");
+    }
+}

@@ -112,3 +112,54 @@ pub fn run(args: &VolumeListArgs, printer: &Printer) -> Result<()> {
     };
     printer.report(report, args.json)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::{self, Folder};
+    use crate::test_pool;
+
+    #[test]
+    fn volumes_are_listed_with_their_data_and_a_snapshot_is_none() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        let none = here.ok("volume list ./p");
+        let advice = "pool './p' has no volumes\n\
+                      make one with: onefold volume create ./p NAME --size 64G\n";
+        assert_eq!((&*none.out, &*none.err), ("", advice));
+        here.file("data", &[7; 4096]);
+        here.ok("volume import ./p a ./data");
+        let one = here.ok("volume list ./p");
+        let table = "VOLUME   SIZE   DATA     FULL\na       4 KiB  4 KiB  100.0 %\n";
+        assert_eq!((&*one.out, &*one.err), (table, ""));
+        let made = here.ok("volume create ./p b --size 1M");
+        assert_eq!((&*made.out, &*made.err), ("", "made volume 'b' of 1 MiB\n"));
+        let both = here.ok("volume list ./p");
+        let table = "VOLUME   SIZE   DATA     FULL\n\
+                     a       4 KiB  4 KiB  100.0 %\n\
+                     b       1 MiB    0 B    0.0 %\n";
+        assert_eq!((&*both.out, &*both.err), (table, "4 KiB of data before reduction\n"));
+        let named = here.ok("volume list ./p b --json").json();
+        assert_eq!(named["volumes"].as_array().unwrap().len(), 1, "{named}");
+        assert_eq!(named["volumes"][0]["name"], "b");
+
+        let no_volume = "error: 'a@x' is a snapshot, and no volume\n\
+                         hint: list snapshots with: onefold volume list ./p --snapshots\n";
+        assert_eq!(here.refused("volume list ./p a@x", 2), no_volume);
+        assert_eq!(here.refused("volume list ./p a@x --snapshots", 2), no_volume);
+        assert!(here.refused("volume list ./p c", 2).contains("volume 'c'"));
+        assert_eq!(here.ok("volume list ./p --snapshots").err, "there are no snapshots\n");
+        let rescued = here.ok("volume list ./p b --rescue");
+        assert_eq!(rescued.out, "VOLUME   SIZE  DATA   FULL\nb       1 MiB   0 B  0.0 %\n");
+    }
+
+    #[test]
+    fn a_server_lists_no_volume_for_a_snapshot_or_for_what_is_not_there() {
+        let pool = test_pool::pool();
+        for (name, why) in [("a@x", "'a@x' is a snapshot, and no volume"), ("a", "volume 'a'")] {
+            let request = Request { name: Some(name.to_owned()) };
+            let failure = heard::operate(&pool, &table::VOLUME_LIST, &request).unwrap_err();
+            assert!(failure.message.contains(why), "{}", failure.message);
+        }
+    }
+}

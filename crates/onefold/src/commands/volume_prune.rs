@@ -229,4 +229,46 @@ mod tests {
         assert_eq!(decisions[0].line(), "keep (of an unknown time) main@s0\n");
         assert_eq!(decisions[2].reasons, ["held"]);
     }
+
+    #[test]
+    fn what_no_rule_keeps_goes_and_is_counted() {
+        use crate::commands::heard::{self, Folder};
+        use crate::test_pool;
+
+        let pool = test_pool::pool();
+        pool.create_volume("v", onefold_block::ByteSize(1 << 20)).unwrap();
+        for (number, name) in (1..).zip(["v@a", "v@b", "v@c"]) {
+            let created_seconds = number * 86_400;
+            let options = onefold_pool::SnapshotOptions { created_seconds, ..Default::default() };
+            pool.snapshot_as(name, options).unwrap();
+        }
+        let prune = |keep_last, dry_run| {
+            let request = Request { name: "v".into(), keep_last, dry_run, ..Request::default() };
+            let report = heard::operate(&pool, &table::VOLUME_PRUNE, &request).unwrap();
+            (report.text, report.asides.concat())
+        };
+        let (a, c) = ("v@a of 1970-01-02 00:00:00\n", "v@c of 1970-01-04 00:00:00\n");
+        let b = "v@b of 1970-01-03 00:00:00\n";
+        let all = format!("keep {a}keep {b}keep {c}");
+        assert_eq!(prune(0, false), (all, "no rule says what to keep, so all stay".to_owned()));
+        let two = format!("delete {a}keep (last) {b}keep (last) {c}");
+        let planned = "1 snapshot would go; nothing was changed".to_owned();
+        assert_eq!(prune(2, true), (two.clone(), planned));
+        assert_eq!(pool.snapshots(None).unwrap().len(), 3);
+        assert_eq!(prune(2, false), (two, "deleted 1 snapshot".to_owned()));
+        assert_eq!(prune(1, false).1, "deleted 1 snapshot");
+        assert_eq!(pool.snapshots(None).unwrap().len(), 1);
+        pool.delete_snapshot("v@c").unwrap();
+        assert_eq!(prune(1, false), (String::new(), "deleted 0 snapshots".to_owned()));
+
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.ok("volume create ./p v --size 1M");
+        here.ok("volume snapshot ./p v@a");
+        let said = here.ok("volume prune ./p v --keep-within 1h --dry-run");
+        assert!(said.out.starts_with("keep (within) v@a of 2"), "{}", said.out);
+        let said = here.ok("volume prune ./p v --keep-yearly 1 --keep-weekly 1 --json").json();
+        assert_eq!(said["snapshots"][0]["reasons"], serde_json::json!(["weekly", "yearly"]));
+        assert!(here.refused("volume prune ./p w --keep-last 1", 2).contains("'w'"));
+    }
 }

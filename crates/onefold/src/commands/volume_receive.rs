@@ -359,9 +359,9 @@ impl<'a> Receive<'a> {
         } else {
             receiver.mark(0).map_err(on_volume)?;
         }
-        let bar = progress::bytes(self.printer, "importing", Some(self.header.size_bytes));
         let mut stands = reader.position();
         let done = (|| {
+            let bar = progress::bytes(self.printer, "importing", Some(self.header.size_bytes));
             while !interrupt::asked() {
                 let frame = match reader.next_frame() {
                     Ok(Some(frame)) => frame,
@@ -376,7 +376,6 @@ impl<'a> Receive<'a> {
             }
             Err(interrupt::failure(""))
         })();
-        bar.finish_and_clear();
         match done {
             Ok(()) => Ok(receiver.stored_bytes()),
             Err(failure) => {
@@ -438,5 +437,155 @@ impl<'a> Receive<'a> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    const MIB: usize = 1 << 20;
+
+    /// Pool `from` has `main@a` and `main@b`, of which the first MiB of two differs, as the streams
+    /// `a` and `b`; pool `to` is empty.
+    fn streams() -> Folder {
+        let here = Folder::new();
+        for pool in ["from", "to"] {
+            here.ok(&format!("pool create ./{pool}"));
+        }
+        here.file("old", &[7; 2 * MIB]);
+        here.file("new", &[8; MIB]);
+        here.ok("volume import ./from main ./old");
+        here.ok("volume snapshot ./from main@a");
+        here.ok("volume import ./from main ./new");
+        here.ok("volume snapshot ./from main@b");
+        here.ok("volume export ./from main@a ./a --stream");
+        here.ok("volume export ./from main@b ./b --since main@a");
+        here
+    }
+
+    fn volumes(here: &Folder, pool: &str) -> Vec<String> {
+        let listed = here.ok(&format!("volume list ./{pool} --json")).json();
+        let names = listed["volumes"].as_array().unwrap().iter();
+        names.map(|volume| volume["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_volume_becomes_what_streams_say_and_nothing_else_does() {
+        let here = streams();
+        let said = here.ok("volume import ./to main ./a");
+        assert!(said.err.starts_with("received 'main@a' in 0."), "{}", said.err);
+        assert!(
+            said.err.ends_with(" s, 2 MiB of it stored; volume 'main' is what it is\n"),
+            "{}",
+            said.err
+        );
+        // A volume of another name, made of the snapshot.
+        let said = here.ok("volume import ./to second ./b --onto main@a");
+        assert!(said.err.contains("1 MiB of it stored; volume 'second' is"), "{}", said.err);
+        let said = here.ok("volume import ./to main ./b --onto main");
+        assert!(said.err.contains("'main@b'"), "{}", said.err);
+        assert_eq!(volumes(&here, "to"), ["main", "second"]);
+        for (name, expected) in [("main@a", 7), ("main", 8), ("main@b", 8), ("second@b", 8)] {
+            here.ok(&format!("volume export ./to {name} ./out --force"));
+            let out = std::fs::read(here.path("out")).unwrap();
+            assert_eq!((out.len(), out[0], out[MIB]), (2 * MIB, expected, 7), "{name}");
+        }
+        for (line, why) in [
+            ("main ./b --onto main", "error: 'main@b' is the snapshot of this stream already\n"),
+            ("main ./a", "error: 'main@a' is the snapshot of this stream already\n"),
+            (
+                "second ./a",
+                "error: volume 'second' is there already\n\
+                 hint: name a volume that is not: the stream is a whole one\n",
+            ),
+            (
+                "x ./a --onto main",
+                "error: the stream is all of 'main@a', and is made onto nothing\n\
+                 hint: leave --onto out\n",
+            ),
+            (
+                "x ./b",
+                "error: the stream is what changed since 'main@a'\n\
+                 hint: name the volume or snapshot that it is made onto, with: --onto VOLUME\n",
+            ),
+            (
+                "x ./a --resume",
+                "error: there is no import to go on with: no volume 'x.incomplete'\n\
+                 hint: leave --resume out\n",
+            ),
+            (
+                "x ./a --size 1M",
+                "error: a stream says how large its volume is\nhint: leave --size out\n",
+            ),
+        ] {
+            let said = here.refused(&format!("volume import ./to {line}"), 2);
+            assert_eq!(said, why, "{line}");
+        }
+        let none = here.refused("volume import ./to x ./b --onto second", 2);
+        let why =
+            "error: the stream is what changed from 'main@a' to 'main@b', and 'second' is not";
+        assert!(none.starts_with(why), "{none}");
+        here.ok("volume create ./to other --size 1M");
+        let other = here.refused("volume import ./to other ./b --onto main@a", 2);
+        assert!(other.contains("volume 'other' is there, and is not that of 'main@a'"), "{other}");
+        // The same name, but not that snapshot.
+        here.ok("volume snapshot ./to other@a");
+        let another = here.refused("volume import ./to other ./a", 2);
+        assert!(another.contains("there is another snapshot 'other@a'"), "{another}");
+        assert_eq!(volumes(&here, "to"), ["main", "second", "other"]);
+    }
+
+    #[test]
+    fn what_was_written_since_is_not_overwritten() {
+        let here = streams();
+        here.ok("volume import ./to main ./a");
+        here.ok("volume import ./to main ./new");
+        let said = here.refused("volume import ./to main ./b --onto main", 2);
+        let why = "error: volume 'main' was written to since 'main@a'\n\
+                   hint: give that up with: onefold volume rollback ./to main@a\n";
+        assert!(said.starts_with(why), "{said}");
+        assert_eq!(volumes(&here, "to"), ["main"]);
+    }
+
+    #[test]
+    fn a_broken_stream_says_where_it_stands_and_how_to_go_on() {
+        let here = streams();
+        let (whole, since) =
+            (std::fs::read(here.path("a")).unwrap(), std::fs::read(here.path("b")).unwrap());
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 4] ^= 1;
+        here.file("flipped", &flipped);
+        let said = here.refused("volume import ./to main ./flipped", 1);
+        assert!(said.contains("; nothing was changed\n"), "{said}");
+        assert!(said.contains("hint: nothing of what is damaged was stored; get it again\n"));
+        assert!(volumes(&here, "to").is_empty());
+        here.file("cut", &whole[..whole.len() - 20]);
+        let said = here.refused("volume import ./to main ./cut", 1);
+        let hints = "; 'main.incomplete' holds the stream up to byte 2097152 of the volume\n";
+        assert!(said.contains(hints), "{said}");
+        let hints = "hint: go on with: onefold volume import ./to main FILE --resume\n\
+            hint: whoever sends it need not send what is there: onefold volume export POOL main@a \
+            --stream --resume 2097152 FILE\n\
+            hint: or remove it with: onefold volume delete ./to main.incomplete\n";
+        assert!(said.ends_with(hints), "{said}");
+        let there = here.refused("volume import ./to main ./a", 2);
+        let why = "error: volume 'main.incomplete' is there: an import that did not end, or has \
+                   not yet\nhint: --resume goes on with it, if it was of this stream\n";
+        assert!(there.starts_with(why), "{there}");
+        here.ok("volume import ./to main ./a --resume");
+        assert_eq!(volumes(&here, "to"), ["main"]);
+        here.file("cut", &since[..since.len() - 20]);
+        let said = here.refused("volume import ./to main ./cut --onto main", 1);
+        let hints = "FILE --onto main --resume\n\
+            hint: whoever sends it need not send what is there: onefold volume export POOL main@b \
+            --since main@a --resume 2097152 FILE\n";
+        assert!(said.contains(hints), "{said}");
+        here.ok("volume import ./to main ./b --onto main --resume");
+        // A volume of that name which nobody receives.
+        here.ok("volume create ./to x.incomplete --size 2M");
+        let said = here.refused("volume import ./to x ./b --onto main@a --resume", 2);
+        let why = "error: volume 'x.incomplete' is not an import of this stream that can go on\n";
+        assert!(said.starts_with(why), "{said}");
     }
 }

@@ -44,3 +44,23 @@ pub fn run(args: &VolumeResizeArgs, printer: &Printer) -> Result<()> {
     let report = door::call(&args.pool, opening, &table::VOLUME_RESIZE, &request, printer)?;
     printer.report(report, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn sizes_and_names_change_as_they_are_told() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.ok("volume create ./p v --size 1M");
+        let said = here.ok("volume resize ./p v --size 2M");
+        assert_eq!((&*said.out, &*said.err), ("", "volume 'v' has 2 MiB now, 1 MiB before\n"));
+        let said = here.ok("volume rename ./p v w");
+        assert_eq!((&*said.out, &*said.err), ("", "volume 'v' is called 'w' now\n"));
+        let said = here.ok("volume resize ./p w --size 1M");
+        assert_eq!(said.err, "volume 'w' has 1 MiB now, 2 MiB before\n");
+        assert!(here.refused("volume resize ./p v --size 2M", 2).contains("'v'"));
+        assert!(here.refused("volume create ./p w --size 2M", 2).contains("'w'"));
+    }
+}

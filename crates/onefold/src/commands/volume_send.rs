@@ -50,7 +50,6 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     let mut frame = part(Some(from))?;
     let target = Target::open(&args.file, 0, args.force)?;
     let started = Instant::now();
-    let bar = progress::bytes(printer, "exporting", Some(size));
     let mut at = 0;
     let mut write = |bytes: &[u8]| {
         let written = target.write(at, bytes);
@@ -58,6 +57,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         written
     };
     let written = (|| {
+        let bar = progress::bytes(printer, "exporting", Some(size));
         write(&head)?;
         loop {
             write(&frame)?;
@@ -73,7 +73,6 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
             frame = part(Some(from))?;
         }
     })();
-    bar.finish_and_clear();
     let left = target.left_over();
     written
         .and_then(|()| target.finish())

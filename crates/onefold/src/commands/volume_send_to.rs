@@ -226,4 +226,52 @@ mod tests {
         assert_eq!(told(&[&line.0]), (line.0.clone(), true));
         assert_eq!(told(&["./receive.sh"]), ("./receive.sh".to_owned(), false));
     }
+
+    #[test]
+    fn how_to_go_on_is_said_to_whoever_got_something() {
+        use std::os::unix::process::ExitStatusExt as _;
+
+        let told = |since: Option<&str>, code: i32, reached: Option<(u64, u64)>, command: &str| {
+            let args = VolumeSendArgs {
+                pool: "./my pool".into(),
+                name: "main@b".to_owned(),
+                since: since.map(str::to_owned),
+                resume: None,
+                command: command.split(' ').map(Into::into).collect(),
+            };
+            let reached = reached.map(|(stored, marked)| Reached { stored, marked });
+            let ended = ExitStatus::from_raw(code << 8);
+            go_on(&args, Failure::bad("lost"), ended, reached).hints
+        };
+        let receive = "onefold volume receive ./to main";
+        assert!(told(None, 1, None, receive).is_empty(), "it never answered");
+        assert!(told(None, 2, Some((0, 0)), receive).is_empty(), "it refuses, and says why");
+        let again = "go on with: onefold volume send './my pool' main@b";
+        let resumed = "-- onefold volume receive --resume ./to main";
+        let nothing =
+            "where that finds nothing to go on with, nothing was stored: leave --resume out";
+        assert_eq!(
+            told(None, 1, Some((0, 0)), receive),
+            [format!("{again} {resumed}"), nothing.to_owned()]
+        );
+        for code in [1, 2] {
+            let hints = told(Some("main@a"), code, Some((1, 1)), receive);
+            assert_eq!(hints, [format!("{again} --since main@a --resume 1 {resumed}")], "{code}");
+        }
+        let other = told(None, 1, Some((4096, 0)), "./receive.sh");
+        let how = "have the command behind -- run `onefold volume receive` with --resume";
+        assert_eq!(other, [format!("{again} -- ./receive.sh"), how.to_owned()]);
+    }
+
+    #[test]
+    fn a_command_of_one_word_after_another_is_found_where_it_begins() {
+        let told = |words: &[&str]| {
+            let (command, found) = resuming(words.iter().map(|&word| word.to_owned()).collect());
+            (command.join(" "), found)
+        };
+        let twice = told(&["volume receive a", "volume receive b"]);
+        assert_eq!(twice, ("volume receive --resume a volume receive b".to_owned(), true));
+        let none = told(&["volume", "send", "receive"]);
+        assert_eq!(none, ("volume send receive".to_owned(), false));
+    }
 }

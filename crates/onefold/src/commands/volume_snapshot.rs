@@ -206,4 +206,23 @@ mod tests {
             assert_eq!(identity_of(bad), None, "{bad}");
         }
     }
+
+    #[test]
+    fn what_a_volume_lost_since_is_asked_about_and_an_identity_must_be_one() {
+        use crate::commands::heard::{self, Folder};
+        use crate::test_pool;
+
+        let here = Folder::new();
+        assert!(here.refused("volume rollback ./p main --yes", 2).contains("main"));
+        let pool = test_pool::pool();
+        pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+        let make = |name: &str, identity: &str| {
+            let (name, identity) = (name.to_owned(), Some(identity.to_owned()));
+            let request = SnapshotRequest { name, hold: false, identity };
+            heard::operate(&pool, &table::VOLUME_SNAPSHOT, &request)
+        };
+        assert_eq!(make("v@a", "ab").unwrap_err().message, "'ab' is no identity");
+        assert_eq!(make("v@a", "00000000000000ab").unwrap().notes, ["made snapshot 'v@a'"]);
+        assert_eq!(pool.snapshots(None).unwrap()[0].identity, 0xab);
+    }
 }

@@ -131,3 +131,71 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     }
     Ok(report.with_text(&(lines.join("\n") + "\n")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn snapshots_are_a_table_of_what_each_holds() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &[7; 4096]);
+        here.ok("volume import ./p v ./data");
+        let said = here.ok("volume snapshot ./p v@a");
+        assert_eq!((&*said.out, &*said.err), ("", "made snapshot 'v@a'\n"));
+        assert_eq!(here.ok("volume snapshot ./p v@b --hold").err, "made snapshot 'v@b', held\n");
+        let cloned = here.ok("volume clone ./p v@a w");
+        assert_eq!(cloned.err, "made volume 'w' of 4 KiB from 'v@a'\n");
+        let rows = |line: &str| {
+            let said = here.ok(line);
+            let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+            said.out.lines().map(words).collect::<Vec<Vec<String>>>()
+        };
+        let table = rows("volume list ./p --snapshots");
+        let head = ["SNAPSHOT", "MADE", "(UTC)", "SIZE", "DATA", "ALONE", "HELD", "CLONES"];
+        assert_eq!(table[0], head);
+        // Between these stands when they were made.
+        let tails = [("v@a", "4 KiB 4 KiB 0 B w"), ("v@b", "4 KiB 4 KiB 0 B held")];
+        for (row, (name, tail)) in table[1..].iter().zip(tails) {
+            assert_eq!((&*row[0], &*row[3..].join(" ")), (name, tail));
+        }
+        assert!(here.ok("volume list ./p w --snapshots").err.contains("there are no snapshots"));
+        assert_eq!(here.ok("volume release ./p v@b").err, "released snapshot 'v@b'\n");
+        assert_eq!(here.ok("volume hold ./p v@a").err, "held snapshot 'v@a'\n");
+        here.file("data", &[8; 4096]);
+        here.ok("volume import ./p v ./data");
+        let back = here.ok("volume rollback ./p v@b --yes");
+        assert_eq!(back.err, "volume 'v' is what 'v@b' is\n");
+        here.ok("volume export ./p v ./out");
+        assert_eq!(std::fs::read(here.path("out")).unwrap(), [7; 4096]);
+    }
+
+    #[test]
+    fn alone_is_told_to_those_who_ask_for_it() {
+        use crate::commands::heard;
+        use crate::test_pool;
+
+        let pool = test_pool::pool();
+        pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+        pool.snapshot_as(
+            "v@a",
+            onefold_pool::SnapshotOptions { identity: 7, ..Default::default() },
+        )
+        .unwrap();
+        let ask = |alone| {
+            let request = Request { name: None, alone };
+            let report = heard::operate(&pool, &table::VOLUME_SNAPSHOTS, &request).unwrap();
+            (report.result["snapshots"][0]["alone_bytes"].clone(), report.text)
+        };
+        let (none, text) = ask(false);
+        assert!(none.is_null());
+        // It was made at no known time.
+        assert_eq!(
+            text,
+            "SNAPSHOT  MADE (UTC)   SIZE  DATA  ALONE  HELD  CLONES\nv@a                   1 MiB   0 B\n"
+        );
+        assert_eq!(ask(true).0, 0);
+    }
+}

@@ -40,11 +40,10 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     if let Some(folder) = &args.plots {
         std::fs::create_dir_all(folder).map_err(|e| Failure::unusable("make", folder, e))?;
     }
-    let bar = progress::counted(printer, "", "points", Some(0));
+    let bar = progress::counted(printer, "", "points", None);
     let told = |id: &str, done: usize, all: usize| {
         bar.set_message(id);
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+        bar.show(done as u64, all as u64);
     };
     let mut options = Options {
         full: args.full,

@@ -34,9 +34,10 @@ pub fn run(args: &ScramblerMakeArgs, printer: &Printer) -> Result<()> {
     let mut maker = DumpMaker::new(&spec, pages.first_address, pages.oob, args.rber, seed)
         .map_err(|e| Failure::nothing_done(e.to_string()))?;
     let target = Target::open(&args.output, total, args.force)?;
-    let bar = progress::bytes(printer, "making", Some(total));
-    let made = write(args, &data, &mut maker, &target, &bar);
-    bar.finish_and_clear();
+    let made = {
+        let bar = progress::bytes(printer, "making", Some(total));
+        write(args, &data, &mut maker, &target, &bar)
+    };
     made.and_then(|()| target.finish())?;
     let made = plural(args.count, "page", "pages");
     printer.note(&format!("made {made} with {}, {}", spec.name, ByteSize(total)));
