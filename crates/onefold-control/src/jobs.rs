@@ -116,6 +116,11 @@ impl Job {
         *lock(&self.progress) = Some(progress);
     }
 
+    /// Nobody wants it any more.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
     /// Whether nobody wants it any more: it ends between two steps, and says what there is.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
@@ -291,7 +296,7 @@ impl Jobs {
     pub fn cancel(&self, id: &str) -> bool {
         let all = lock(&self.all);
         let found = all.entries.get(id);
-        found.inspect(|entry| entry.job.cancelled.store(true, Ordering::Release)).is_some()
+        found.inspect(|entry| entry.job.cancel()).is_some()
     }
 
     /// Begin none any more, tell all to end, and wait for that; whether all have ended in time.
@@ -300,7 +305,7 @@ impl Jobs {
         let mut all = lock(&self.all);
         all.closed = true;
         for entry in all.entries.values() {
-            entry.job.cancelled.store(true, Ordering::Release);
+            entry.job.cancel();
         }
         while all.entries.len() > all.ended.len() {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -191,3 +191,43 @@ fn check(args: &ArchiveCheckArgs, printer: &Printer) -> Result<ExitCode> {
     let is_well = report.lost.is_empty() && (report.steps.is_empty() || repaired);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn an_archive_that_is_in_use_says_how_long_to_wait() {
+        let locked = || ArchiveError::Locked { holder: "process 7".to_owned() };
+        let here = failure(Path::new("s"), locked());
+        assert_eq!(here.message, "archive 's' is in use by process 7");
+        assert_eq!(here.hints, ["wait for it, or stop it"]);
+        let there = failure(Path::new("s3://bucket/s"), locked());
+        assert!(there.hints[0].contains("after five minutes"), "{:?}", there.hints);
+    }
+
+    #[test]
+    fn a_check_says_what_is_lost_what_it_would_do_and_what_it_did() {
+        let here = Folder::new();
+        here.ok("archive create ./s");
+        let well = here.ok("archive check ./s");
+        assert_eq!((&*well.out, &*well.err), ("archive './s' is well\n", ""));
+        let json = here.ok("archive check ./s --repair --json").json();
+        assert_eq!((&json["sound"], &json["repaired"]), (&true.into(), &false.into()));
+        here.file("data", &[7; 3000]);
+        here.ok("archive add ./s ./data");
+        std::fs::remove_file(here.path("s/log.0")).unwrap();
+        std::fs::remove_file(here.path("s/log.1")).unwrap();
+        let said = here.onefold("archive check ./s");
+        assert_eq!(said.code, 1);
+        let can = "archive './s' can be repaired: onefold archive check --repair\n";
+        assert!(said.out.ends_with(can) && said.out.lines().count() > 1, "{}", said.out);
+        let json = here.onefold("archive check ./s --json");
+        assert_eq!((json.code, &json.json()["repaired"]), (1, &false.into()));
+        let said = here.ok("archive check ./s --repair");
+        assert!(said.out.ends_with("archive './s' was repaired\n"), "{}", said.out);
+        let full = here.refused("archive create ./s", 2);
+        assert!(full.contains("cannot make an archive at './s': it already holds '"), "{full}");
+    }
+}

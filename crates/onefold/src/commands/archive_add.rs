@@ -282,4 +282,49 @@ mod tests {
         let known = ["made use of 2 containers of an interrupted addition", "left out 1 socket"];
         assert_eq!(asides(&resumed, &sockets), known);
     }
+
+    #[test]
+    fn a_version_is_told_with_what_it_took() {
+        let totals = AddTotals {
+            files: 2,
+            logical_bytes: 4096,
+            new_bytes: 2048,
+            stored_bytes: 1024,
+            ..AddTotals::default()
+        };
+        let info = VersionInfo { number: 3, totals, ..VersionInfo::default() };
+        let all = text(&info, &ScanReport { files: 2, ..ScanReport::default() });
+        assert_eq!(all, "added version 3: 2 files, 4 KiB; 2 KiB new, 1 KiB stored");
+        let again = AddTotals { rewritten_bytes: 1, ..totals };
+        let info = VersionInfo { totals: again, ..info };
+        let some = text(&info, &ScanReport { files: 2, unchanged: 1, ..ScanReport::default() });
+        let expected = "added version 3: 2 files (1 unchanged, not read), 4 KiB; 2 KiB new, 1 KiB \
+                        stored (1 B of it again)";
+        assert_eq!(some, expected);
+    }
+
+    #[test]
+    fn an_addition_leaves_out_what_it_is_told_to_and_says_what_it_could_not_read() {
+        use crate::commands::heard::Folder;
+
+        let here = Folder::new();
+        std::fs::create_dir(here.path("data")).unwrap();
+        here.ok("archive create ./data/s");
+        here.file("data/a.o", b"object");
+        here.file("data/b", b"text");
+        here.file("patterns", b"# objects\n*.o\n");
+        let _socket = std::os::unix::net::UnixListener::bind(here.path("data/socket")).unwrap();
+        let json = here.ok("archive add ./data/s ./data --exclude-from ./patterns --json");
+        assert_eq!(json.err, "left out 1 socket\n");
+        let json = json.json();
+        // Neither the object nor the archive itself.
+        assert_eq!((&json["totals"]["files"], &json["version"]), (&1.into(), &1.into()));
+        assert_eq!(json["unchanged_files"], 0);
+        let again = here.ok("archive add ./data/s ./data --exclude *.o --label x");
+        assert!(again.err.contains("added version 2: 1 file"), "{}", again.err);
+        let missing = here.refused("archive add ./data/s ./data/none", 2);
+        assert!(missing.contains("./data/none"), "{missing}");
+        let pattern = here.refused("archive add ./data/s ./data --exclude a[", 2);
+        assert!(pattern.contains("a["), "{pattern}");
+    }
 }

@@ -67,13 +67,16 @@ fn chosen_secret(passphrase_file: Option<&Path>, new_key_file: Option<&Path>) ->
                 Failure::nothing_done("there is no terminal to ask for a passphrase at")
                     .hint("give --passphrase-file FILE or --key-file FILE")
             })?;
-            let first = terminal.ask("new passphrase: ")?;
-            let second = terminal.ask("the same again: ")?;
-            match (&first, &second) {
-                (Secret::Passphrase(a), Secret::Passphrase(b)) if a == b => Ok(first),
-                _ => Err(Failure::nothing_done("the two passphrases differ")),
-            }
+            agreed(terminal.ask("new passphrase: ")?, &terminal.ask("the same again: ")?)
         }
+    }
+}
+
+/// What was typed twice.
+fn agreed(first: Secret, second: &Secret) -> Result<Secret> {
+    match (&first, second) {
+        (Secret::Passphrase(a), Secret::Passphrase(b)) if a == b => Ok(first),
+        _ => Err(Failure::nothing_done("the two passphrases differ")),
     }
 }
 
@@ -187,6 +190,11 @@ impl Terminal {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::OFlags;
+    use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+
     use super::*;
 
     #[test]
@@ -223,5 +231,75 @@ mod tests {
         for (line, passphrase) in [("a b \n", "a b "), ("a\n\n", "a\n"), ("a", "a"), ("", "")] {
             assert_eq!(without_its_end(line.into()), passphrase.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_passphrase_is_asked_for_at_the_terminal_and_not_shown() {
+        use std::sync::mpsc::channel;
+
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let open = || {
+            let mut options = File::options();
+            options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+            options.open(name.to_str().unwrap()).unwrap()
+        };
+        let (slave, mut terminal) = (open(), Terminal(BufReader::new(open())));
+        let mut master = File::from(master);
+        let shown = tcgetattr(&slave).unwrap().local_modes;
+        let (done, is_done) = channel();
+        let asked = std::thread::scope(|scope| {
+            scope.spawn(move || done.send(terminal.ask("who? ").unwrap()).unwrap());
+            let mut question = [0; 5];
+            master.read_exact(&mut question).unwrap();
+            assert_eq!(&question, b"who? ");
+            // What is typed before is not the answer.
+            while tcgetattr(&slave).unwrap().local_modes.contains(LocalModes::ECHO) {
+                std::thread::yield_now();
+            }
+            assert!(tcgetattr(&slave).unwrap().local_modes.contains(LocalModes::ECHONL));
+            master.write_all(b"se cret\n").unwrap();
+            is_done.recv().unwrap()
+        });
+        assert!(matches!(asked, Secret::Passphrase(text) if text == b"se cret"));
+        assert_eq!(tcgetattr(&slave).unwrap().local_modes, shown);
+        // What was typed is not there, and its end is.
+        let mut seen = [0; 2];
+        master.read_exact(&mut seen).unwrap();
+        assert_eq!(&seen, b"\r\n");
+    }
+
+    #[test]
+    fn a_new_passphrase_is_the_same_twice_and_a_new_key_another_each_time() {
+        let typed = |text: &str| Secret::Passphrase(text.into());
+        assert!(agreed(typed("a"), &typed("a")).is_ok());
+        let differ = agreed(typed("a"), &typed("b")).unwrap_err();
+        assert_eq!(differ.message, "the two passphrases differ");
+        let secret = typed("a");
+        let keys = [new_key(&secret).unwrap(), new_key(&secret).unwrap()];
+        assert_ne!(keys[0].salt, keys[1].salt);
+        assert_ne!(keys[0].master, keys[1].master);
+        let mut drawn = [0; 64];
+        random(&mut drawn).unwrap();
+        assert_ne!(drawn, [0; 64]);
+    }
+
+    #[test]
+    fn a_secret_is_one_thing_and_made_where_it_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("text"), "words\n").unwrap();
+        let both = chosen_secret(Some(&at("text")), Some(&at("key"))).unwrap_err();
+        assert!(both.message.starts_with("give a passphrase or a key file, not both"));
+        let Secret::KeyFile(made) = new_secret(None, Some(&at("key"))).unwrap() else { panic!() };
+        assert!(made.len() == 64 && made != [0; 64]);
+        let Secret::KeyFile(found) = new_secret(None, Some(&at("key"))).unwrap() else { panic!() };
+        assert_eq!(found, made, "one that is there is not made again");
+        std::fs::write(at("short"), [7; 31]).unwrap();
+        assert!(new_secret(None, Some(&at("short"))).is_err());
+        // All of a file that is too long by a byte is not taken for one that is not.
+        std::fs::write(at("long"), vec![7; (1 << 20) + 5]).unwrap();
+        assert_eq!(read(&at("long")).unwrap().len(), (1 << 20) + 1);
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use onefold_archive::{Archive, LockKind, Removed, VersionInfo};
+use onefold_archive::{Archive, Compacted, LockKind, Removed, VersionInfo};
 use onefold_block::ByteSize;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {
     let max_unused = args.unused.max_unused;
     let given_back = remove_all(&mut archive, &args.store, &args.numbers, max_unused, printer)?;
     given_back.tell(args.numbers.len(), printer);
-    Ok(given_back.exit_code())
+    Ok(given_back.end(printer))
 }
 
 /// Remove the versions that no rule keeps.
@@ -60,7 +60,7 @@ pub fn prune(args: &ArchivePruneArgs, printer: &Printer) -> Result<ExitCode> {
     } else if !args.dry_run {
         given_back.tell(gone.len(), printer);
     }
-    Ok(given_back.exit_code())
+    Ok(given_back.end(printer))
 }
 
 /// A version, and what the rules say of it.
@@ -106,6 +106,17 @@ struct GivenBack {
 }
 
 impl GivenBack {
+    fn of(removed: Removed, compacted: Compacted) -> Self {
+        let Compacted { containers, freed_bytes, moved_bytes, unused_bytes, obstacles } = compacted;
+        Self {
+            containers: removed.containers + containers,
+            freed_bytes: removed.bytes + freed_bytes,
+            moved_bytes,
+            unused_bytes,
+            obstacles,
+        }
+    }
+
     fn tell(&self, versions: usize, printer: &Printer) {
         printer.note(&format!(
             "removed {}: {} and {} given back, {} moved, {} unused",
@@ -117,7 +128,11 @@ impl GivenBack {
         ));
     }
 
-    fn exit_code(&self) -> ExitCode {
+    /// Say what stood in the way, if anything did.
+    fn end(&self, printer: &Printer) -> ExitCode {
+        for obstacle in &self.obstacles {
+            printer.warning(obstacle);
+        }
         if self.obstacles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
@@ -150,14 +165,80 @@ fn remove_all(
             store.display()
         ))
     })?;
-    for obstacle in &compacted.obstacles {
-        printer.warning(obstacle);
+    Ok(GivenBack::of(removed, compacted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+    use crate::output::Heard;
+
+    #[test]
+    fn both_ways_of_giving_back_are_summed_and_obstacles_are_no_success() {
+        let removed = Removed { containers: 1, bytes: 1024 };
+        let compacted = Compacted {
+            containers: 2,
+            freed_bytes: 2048,
+            moved_bytes: 512,
+            unused_bytes: 256,
+            obstacles: vec!["container 7: unreadable".to_owned()],
+        };
+        let heard = Heard::default();
+        let printer = Printer::heard(&heard);
+        let given_back = GivenBack::of(removed, compacted);
+        given_back.tell(2, &printer);
+        let code = given_back.end(&printer);
+        let expected = "removed 2 versions: 3 containers and 3 KiB given back, 512 B moved, 256 B \
+                        unused\nwarning: container 7: unreadable\n";
+        assert_eq!(heard.lock().unwrap().1, expected);
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
+        let nothing = GivenBack::of(removed, Compacted::default()).end(&printer);
+        assert_eq!(format!("{nothing:?}"), format!("{:?}", ExitCode::SUCCESS));
     }
-    Ok(GivenBack {
-        containers: removed.containers + compacted.containers,
-        freed_bytes: removed.bytes + compacted.freed_bytes,
-        moved_bytes: compacted.moved_bytes,
-        unused_bytes: compacted.unused_bytes,
-        obstacles: compacted.obstacles,
-    })
+
+    #[test]
+    fn what_rules_keep_and_what_goes_is_said_before_and_after() {
+        let here = Folder::new();
+        here.ok("archive create ./s");
+        for (label, bytes) in [("first", &[1; 5000]), ("second", &[2; 5000]), ("third", &[3; 5000])]
+        {
+            here.file("data", bytes);
+            here.ok(&format!("archive add ./s ./data --label {label} --read-all"));
+        }
+        let without_times = |text: &str| {
+            let line = |line: &str| {
+                let (head, tail) = line.split_once(" of ").unwrap();
+                format!("{head}{}\n", &tail["1970-01-01 00:00:00".len()..])
+            };
+            text.lines().map(line).collect::<String>()
+        };
+        let all = here.ok("archive prune ./s --dry-run");
+        let expected = "keep version 1 first\nkeep version 2 second\nkeep version 3 third\n";
+        assert_eq!((&*without_times(&all.out), &*all.err), (expected, ""));
+        let none = here.ok("archive prune ./s");
+        assert!(
+            none.out.is_empty() && none.err.starts_with("removed 0 versions: "),
+            "{}",
+            none.err
+        );
+        let dry = here.ok("archive prune ./s --keep-last 2 --dry-run");
+        let expected =
+            "remove version 1 first\nkeep (last) version 2 second\nkeep (last) version 3 third\n";
+        assert_eq!((&*without_times(&dry.out), &*dry.err), (expected, ""));
+        let dry = here.ok("archive prune ./s --keep-last 2 --dry-run --json").json();
+        let kept: Vec<bool> =
+            (0..3).map(|at| dry["versions"][at]["kept"].as_bool().unwrap()).collect();
+        assert_eq!((kept, &dry["dry_run"]), (vec![false, true, true], &true.into()));
+        let done = here.ok("archive prune ./s --keep-last 2");
+        assert_eq!(without_times(&done.out), expected);
+        assert!(done.err.starts_with("removed 1 version: "), "{}", done.err);
+        let removed = here.ok("archive remove ./s 2");
+        assert!(
+            removed.out.is_empty() && removed.err.starts_with("removed 1 version: 1 container ")
+        );
+        let json = here.ok("archive prune ./s --json").json();
+        assert_eq!((&json["versions"][0]["kept"], &json["containers"]), (&true.into(), &0.into()));
+        assert!(json["versions"].as_array().unwrap().len() == 1);
+    }
 }

@@ -375,3 +375,117 @@ pub fn trace(args: &ArchiveTraceArgs, printer: &Printer) -> Result<()> {
         Ok(()) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_archive::{Finding, Metadata, Recipe, Stamp};
+
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    fn entry(path: &[u8], kind: Kind, mode: u32) -> Entry {
+        let metadata = Metadata { mode, uid: 7, gid: 1000, mtime_ns: 5, ..Metadata::default() };
+        let recipe = Recipe { size: 42, at: 3, chunks: 2 };
+        Entry { path: path.to_owned(), kind, metadata, stamp: Stamp::default(), recipe }
+    }
+
+    #[test]
+    fn a_long_line_has_rights_owners_size_time_and_where_a_link_goes() {
+        let file = long_line(&entry(b"a\nb", Kind::File, 0o754));
+        let expected = "-rwxr-xr--      7   1000             42 1970-01-01 00:00:00 a\\nb";
+        assert_eq!(file, expected);
+        let link = entry(b"l", Kind::Symlink { target: b"t\x1b".to_vec() }, 0o021);
+        assert!(long_line(&link).starts_with("l----w---x "), "{}", long_line(&link));
+        assert!(long_line(&link).ends_with(" l -> t\\u{1b}"), "{}", long_line(&link));
+    }
+
+    #[test]
+    fn paths_are_as_they_are_for_scripts_and_harmless_for_people() {
+        let written = |path: &[u8], to_a_person| {
+            let mut out = Vec::new();
+            write_path(&mut out, path, to_a_person).unwrap();
+            out
+        };
+        assert_eq!(written(b"a\xff\x1b", false), b"a\xff\x1b\n");
+        assert_eq!(written(b"a\x1b", true), b"a\\u{1b}\n");
+        assert_eq!(hex_unless_text(b"a\xff\x0a"), Some("61ff0a".to_owned()));
+        assert_eq!(hex_unless_text("\u{e4}".as_bytes()), None);
+        let error = |kind| goes_on(Err(std::io::Error::from(kind)));
+        assert!(goes_on(Ok(())).unwrap() && !error(std::io::ErrorKind::BrokenPipe).unwrap());
+        assert!(error(std::io::ErrorKind::StorageFull).is_err());
+        let json = serde_json::to_value(EntryJson::new(&entry(b"a", Kind::File, 0o600))).unwrap();
+        let expected = serde_json::json!({
+            "path": "a", "kind": "file", "mode": 0o600, "uid": 7, "gid": 1000, "size": 42,
+            "chunks": 2, "mtime_s": 0, "mtime_ns": 5,
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_verified_archive_is_told_with_all_that_is_wrong() {
+        let finding = |what: &str| Finding { what: what.to_owned(), problem: "odd".to_owned() };
+        let sound = VerifyReport {
+            containers: 1,
+            chunks: 2,
+            chunk_bytes: 1024,
+            versions: 1,
+            references: 3,
+            notes: vec![finding("log")],
+            ..VerifyReport::default()
+        };
+        let read = "1 version, 2 chunks in 1 container, 1 KiB, 3 references\n";
+        let text = |report: &VerifyReport| verify_text(Path::new("s"), report);
+        assert_eq!(text(&sound), format!("note: log: odd\narchive 's' is sound: {read}"));
+        let findings = vec![finding("container 1")];
+        let damaged = VerifyReport { findings, notes: vec![], more_damaged_files: 1, ..sound };
+        let more = "container 1: odd\nand 1 more damaged files\n";
+        assert_eq!(text(&damaged), format!("{more}archive 's' is damaged: {read}"));
+        let named = VerifyReport { more_damaged_files: 0, ..damaged };
+        assert!(!text(&named).contains("more"));
+    }
+
+    #[test]
+    fn versions_are_a_table_and_what_they_save_is_below_it() {
+        let here = Folder::new();
+        let made = here.ok("archive create ./s");
+        let next = "next: onefold archive add ./s PATH\n";
+        assert!(made.err.starts_with("made archive './s': ") && made.err.ends_with(next));
+        assert!(!made.err.contains("encrypted"), "{}", made.err);
+        let rows = |text: &str| -> Vec<String> {
+            text.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        let none = here.ok("archive list ./s");
+        let head = "version added (UTC) files bytes new stored label";
+        assert_eq!(rows(&none.out), [head]);
+        here.file("data", &[7; 3000]);
+        here.ok("archive add ./s ./data --label one");
+        here.ok("archive add ./s ./data");
+        let list = here.ok("archive list ./s").out;
+        let [first, one, two, sums] = &rows(&list)[..] else { panic!("{list}") };
+        assert!(list.starts_with("version  added (UTC)"), "{list}");
+        assert_eq!(first, head);
+        assert!(
+            one.starts_with("1 2")
+                && one.contains(" 1 2.93 KiB 2.93 KiB ")
+                && one.ends_with(" B one")
+        );
+        assert!(two.ends_with(" 1 2.93 KiB 0 B 0 B"), "{two}");
+        assert!(sums.starts_with("5.86 KiB in 2 versions: deduplication 2.000, with compression "));
+        let json = here.ok("archive list ./s --json").json();
+        assert_eq!(json["versions"][1]["totals"]["new_bytes"], 0);
+        let verified = here.ok("archive verify ./s");
+        let sound =
+            "archive './s' is sound: 2 versions, 1 chunk in 1 container, 2.93 KiB, 2 references\n";
+        assert_eq!((&*verified.out, &*verified.err), (sound, ""));
+        assert_eq!(here.ok("archive verify ./s --json").json()["references"], 2);
+        for name in ["verify ./none", "list ./none", "ls ./none", "cat ./none a"] {
+            let said = here.refused(&format!("archive {name}"), 2);
+            assert!(said.contains("there is no archive at './none'"), "{said}");
+        }
+        assert!(here.refused("archive trace ./s --version 9", 2).contains("archive list ./s"));
+        std::fs::create_dir(here.path("empty")).unwrap();
+        here.ok("archive add ./s ./empty --allow-empty");
+        let said = here.refused("archive trace ./s", 2);
+        assert_eq!(said, "error: the version has no file with content to read\n");
+    }
+}

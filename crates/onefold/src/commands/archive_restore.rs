@@ -100,3 +100,50 @@ impl RestoreJson {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn slashes_at_either_end_of_a_path_say_nothing() {
+        for (written, stored) in [("/a/b/", "a/b"), ("a", "a"), ("//", ""), ("", ""), ("/a", "a")] {
+            assert_eq!(stored_path(written.as_bytes()), stored.as_bytes(), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_was_restored_is_counted() {
+        let here = Folder::new();
+        here.ok("archive create ./s");
+        std::fs::create_dir(here.path("data")).unwrap();
+        here.file("data/one", &[7; 2048]);
+        let said = here.ok("archive add ./s ./data");
+        assert!(
+            said.out.is_empty()
+                && said.err.starts_with("added version 1: 1 file, 2 KiB; 2 KiB new, ")
+        );
+        let said = here.ok("archive restore ./s --target ./out");
+        let told = "restored 2 paths of version 1, 2 KiB: ";
+        assert!(
+            said.err.starts_with(told) && said.err.ends_with(" read from 1 container\n"),
+            "{}",
+            said.err
+        );
+        assert!(said.out.is_empty());
+        let json = here.ok("archive restore ./s --target ./again --json").json();
+        assert_eq!((&json["entries"], &json["bytes"]), (&2.into(), &2048.into()));
+        let file = here.path("s/containers/00000001.container");
+        let mut bytes = std::fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        let damaged = here.onefold("archive restore ./s --target ./third");
+        assert_eq!(damaged.code, 1);
+        assert!(damaged.err.contains("/data/one': corrupt container 1 "), "{}", damaged.err);
+        let report = here.onefold("archive verify ./s");
+        assert_eq!(report.code, 1);
+        assert!(report.out.contains("archive './s' is damaged"), "{}", report.out);
+    }
+}

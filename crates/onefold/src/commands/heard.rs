@@ -9,7 +9,7 @@ use onefold_control::{Job, Report};
 use onefold_pool::Pool;
 use serde::Serialize;
 
-use crate::args::Args;
+use crate::args::{Args, Command};
 use crate::failure::Result;
 use crate::operate::{Context, Operation};
 use crate::output::{Heard, Printer};
@@ -47,8 +47,7 @@ impl Folder {
             Some(name) => format!("{here}{name}"),
             None => word.to_owned(),
         });
-        let args = Args::try_parse_from(std::iter::once("onefold".to_owned()).chain(words));
-        let args = args.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let args = args(words);
         let parsed =
             Parsed { args, written: std::iter::empty().collect(), passed_over: Vec::new() };
         let heard = Heard::default();
@@ -81,6 +80,16 @@ impl Said {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap()
     }
+}
+
+fn args(words: impl Iterator<Item = String>) -> Args {
+    let parsed = Args::try_parse_from(std::iter::once("onefold".to_owned()).chain(words));
+    parsed.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a command line says.
+pub fn parsed(line: &str) -> Command {
+    args(line.split_whitespace().map(str::to_owned)).command
 }
 
 /// The number in an exit status, which does not tell it but is the same as another one.

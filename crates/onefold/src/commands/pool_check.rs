@@ -175,4 +175,34 @@ mod tests {
         let all = Blocks { ranges_total: 2, ..blocks };
         assert_eq!(pool_repair::lines(&all, "lost").len(), 2);
     }
+
+    #[test]
+    fn a_pool_without_containers_can_only_be_rescued() {
+        let findings = vec![Finding { problem: "bad".to_owned() }];
+        let none = CheckReport { findings, findings_total: 1, ..CheckReport::default() };
+        let some = CheckReport { containers: 1, ..none.clone() };
+        let hints = |report| told(Path::new("p"), report).fault.unwrap().hints;
+        assert_eq!(hints(none)[1], "what is left can be read: onefold volume list p --rescue");
+        let intact = "nothing was changed; what is intact can be read: onefold serve --read-only";
+        let repair = "what a repair would do: onefold pool check p --repair --dry-run";
+        assert_eq!(hints(some), [intact, repair]);
+    }
+
+    #[test]
+    fn a_check_says_what_it_read_whoever_does_it() {
+        use crate::commands::heard::{self, Folder};
+        use crate::test_pool;
+
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        let said = here.ok("pool check ./p");
+        let sound = "is sound: 0 chunks in 0 containers (0 B), 0 references";
+        assert_eq!((&*said.out, &*said.err), ("", &*format!("pool './p' {sound}\n")));
+        assert_eq!(here.ok("pool check ./p --json").json()["sound"], true);
+        let none = here.refused("pool check ./none", 2);
+        let hint = "hint: make one with: onefold pool create ./none\n";
+        assert_eq!(none, format!("error: there is no pool at './none'\n{hint}"));
+        let report = heard::operate(&test_pool::pool(), &table::POOL_CHECK, &Request {}).unwrap();
+        assert_eq!(report.notes, [format!("pool 'p' {sound}")]);
+    }
 }

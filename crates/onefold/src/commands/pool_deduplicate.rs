@@ -75,3 +75,34 @@ fn verdict(before: &PoolStatus, after: &PoolStatus) -> String {
     let left = ByteSize(left * chunk);
     format!("{said}; {left} could not be compared, for want of space or because it is damaged")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+    use crate::test_pool;
+
+    #[test]
+    fn what_was_found_won_and_left_is_said() {
+        let before = test_pool::pool().status().unwrap();
+        let said = |found, left, (stored, dead): (u64, u64)| {
+            let mut after = before.clone();
+            after.deduplication.found = found;
+            after.deduplication.new = left;
+            after.stored_bytes -= stored;
+            (after.dead_bytes, after.removable_bytes) = (dead + 4096, 4096);
+            verdict(&before, &after)
+        };
+        assert_eq!(said(0, 0, (0, 0)), "nothing is stored more than once");
+        let one = "1 block was stored more than once: 4 KiB; won 1 KiB back";
+        assert_eq!(said(1, 0, (1024, 0)), one);
+        let more = ", and `onefold pool reclaim` can win up to 8 KiB";
+        assert_eq!(said(1, 0, (1024, 8192)), format!("{one}{more}"));
+        let left = "; 4 KiB could not be compared, for want of space or because it is damaged";
+        assert_eq!(said(0, 1, (0, 0)), format!("nothing is stored more than once{left}"));
+
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        assert_eq!(here.ok("pool deduplicate ./p").err, "nothing is stored more than once\n");
+    }
+}

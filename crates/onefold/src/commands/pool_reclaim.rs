@@ -82,3 +82,50 @@ fn verdict(before: &PoolStatus, after: &PoolStatus, moved: u64, to: SpaceTarget)
         _ => format!("won {} back and moved {}: {live}", ByteSize(won), ByteSize(moved)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::BlockDevice as _;
+
+    use super::*;
+    use crate::commands::heard::{self, Folder};
+    use crate::test_pool;
+
+    #[test]
+    fn space_is_won_back_or_there_is_none_to_win() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        let said = here.ok("pool reclaim ./p");
+        let nothing = "nothing to win back towards 1.20x: 0 B are stored for 0 B that are alive";
+        assert!(said.err.starts_with(nothing), "{}", said.err);
+
+        let settings = onefold_pool::PoolSettings {
+            container_bytes: 256 << 10,
+            ..onefold_pool::PoolSettings::default()
+        };
+        let pool = test_pool::pool_of(&settings);
+        let volume = pool.create_volume("v", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &onefold_block::SplitMix64::new(1).bytes(1 << 20), true).unwrap();
+        for block in (0..256).filter(|block| block % 4 != 0) {
+            volume.trim(block * 4096, 4096, false).unwrap();
+        }
+        let report = heard::operate(&pool, &table::POOL_RECLAIM, &Request::default()).unwrap();
+        let said = report.notes.concat();
+        assert!(said.starts_with("won ") && said.contains(" back and moved "), "{said}");
+        assert!(!said.contains("won 0 B") && !said.contains("moved 0 B"), "{said}");
+        assert!(report.fault.is_none());
+        let nowhere = heard::operate(&pool, &table::POOL_RECLAIM, &Request { to: 0.5 });
+        assert!(nowhere.is_err());
+    }
+
+    #[test]
+    fn what_was_told_to_end_is_no_success() {
+        let report = interrupted("so far");
+        assert_eq!(report.notes, ["so far"]);
+        let fault = report.fault.unwrap();
+        assert_eq!(
+            (fault.exit_status, &*fault.message),
+            (1, "it was told to end before all was done")
+        );
+    }
+}

@@ -219,6 +219,9 @@ mod tests {
     use onefold_pool::DamagedBlocks;
 
     use super::*;
+    use crate::args::{Command, PoolCommand};
+    use crate::commands::heard::{self, Folder};
+    use crate::output::Heard;
 
     #[test]
     fn all_that_a_repair_could_not_have_again_is_told() {
@@ -260,5 +263,93 @@ mod tests {
             in volume 'found': 1 block that nothing refers to and that do not say whose they were; \
             delete it once you have looked\n";
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_a_repair_came_to_is_said_by_its_end() {
+        let told = |report: &RepairReport| {
+            let heard = Heard::default();
+            let args = args(false);
+            let ended = repaired(&args, report, &Printer::heard(&heard));
+            let said = std::mem::take(&mut heard.lock().unwrap().1);
+            (ended.err().map(|failure| failure.message), said)
+        };
+        let sound = RepairReport::default();
+        let lossless = "pool 'p' was repaired, and nothing is lost\n";
+        assert_eq!(told(&sound), (None, lossless.to_owned()));
+        let finishes = RepairReport { finishes: true, ..sound.clone() };
+        let (none, said) = told(&finishes);
+        assert!(none.is_none() && said.starts_with("pool 'p': the repair that was interrupted is"));
+        let uncertain = RepairReport { uncertain: vec!["maps".to_owned()], ..sound };
+        let message = "pool 'p' was repaired and can be used, but more may be missing".to_owned();
+        assert_eq!(told(&uncertain), (Some(message), String::new()));
+    }
+
+    fn args(json: bool) -> PoolCheckArgs {
+        let command = heard::parsed("pool check p --repair --yes");
+        let Command::Pool(PoolCommand::Check(args)) = command else { panic!("another command") };
+        PoolCheckArgs { json, ..args }
+    }
+
+    #[test]
+    fn programs_hear_of_a_repair_only_where_they_asked() {
+        let told = |json: bool, report: &RepairReport| {
+            let heard = Heard::default();
+            print_json(&args(json), report, true, &Printer::heard(&heard)).unwrap();
+            let said = std::mem::take(&mut heard.lock().unwrap().0);
+            said
+        };
+        let sound = RepairReport::default();
+        assert_eq!(told(false, &sound), "");
+        let lossless = |report: &RepairReport| {
+            let json: serde_json::Value = serde_json::from_str(&told(true, report)).unwrap();
+            (json["repaired"].as_bool().unwrap(), json["lossless"].as_bool().unwrap())
+        };
+        assert_eq!(lossless(&sound), (true, true));
+        assert_eq!(lossless(&RepairReport { finishes: true, ..sound.clone() }), (true, false));
+        let lossy = RepairReport { uncertain: vec!["maps".to_owned()], ..sound };
+        assert_eq!(lossless(&lossy), (true, false));
+    }
+
+    #[test]
+    fn a_repair_of_a_sound_pool_and_a_dry_run_change_nothing_and_say_so() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        let said = here.ok("pool check ./p --repair --yes");
+        let sound = "pool './p' is sound: there is nothing to repair\n";
+        assert_eq!((&*said.out, &*said.err), ("", sound));
+        let json = here.ok("pool check ./p --repair --yes --json").json();
+        assert_eq!((&json["repaired"], &json["plan"]), (&false.into(), &serde_json::json!([])));
+        let map = here.path("p/map");
+        let mut bytes = std::fs::read(&map).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(&map, &bytes).unwrap();
+        let said = here.onefold("pool check ./p --repair --dry-run");
+        assert!(said.out.starts_with("wrong:\n  corrupt map"), "{}", said.out);
+        let planned = "error: pool './p' has 1 problem; nothing was changed\n\
+                       hint: to do all that: onefold pool check ./p --repair\n";
+        assert_eq!((said.code, &*said.err), (1, planned));
+        let said = here.onefold("pool check ./p --repair --dry-run --json");
+        assert_eq!((said.code, &said.json()["repaired"]), (1, &false.into()));
+        assert!(std::fs::read(&map).unwrap() == bytes);
+        here.file("p/scrub.json", b"{}");
+        let said = here.onefold("pool check ./p --repair --yes");
+        assert_eq!(said.err, "pool './p' was repaired, and nothing is lost\n");
+        assert!(!here.path("p/scrub.json").exists(), "it was of the pool as it was");
+        assert!(here.refused("pool check ./none --repair --yes", 2).contains("is the name right"));
+    }
+
+    #[test]
+    fn blocks_that_were_lost_earlier_are_a_failure_of_a_sound_pool() {
+        let lost = PoolBlocks { total: 3, ..PoolBlocks::default() };
+        let ranges = vec![DamagedBlocks { volume: "v".to_owned(), first: Lba::new(0), count: 3 }];
+        let report = RepairReport {
+            lost: PoolBlocks { ranges, ranges_total: 1, ..lost },
+            ..RepairReport::default()
+        };
+        let printer = Printer::heard(&Heard::default());
+        let failure = nothing_to_do(&args(false), &report, &printer).unwrap_err();
+        let message = "pool 'p' is sound, but 3 blocks were lost in an earlier repair";
+        assert_eq!(failure.message, message);
     }
 }

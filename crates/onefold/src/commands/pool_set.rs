@@ -166,3 +166,31 @@ pub fn run(args: &PoolSetArgs, printer: &Printer) -> Result<()> {
     let report = door.call(&table::POOL_SET, &request, printer)?;
     printer.report(report, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::{self, Folder};
+    use crate::test_pool;
+
+    #[test]
+    fn a_pool_that_no_server_has_has_nothing_to_set() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        let said = here.refused("pool set ./p --cache-memory 1M", 2);
+        let none = "error: no server has pool './p'\n\
+                    hint: one is started with: onefold serve ./p\n";
+        assert_eq!(said, none);
+        assert_eq!(here.refused("pool drain ./p", 2), none);
+        assert!(here.refused("pool drain ./q", 2).contains("there is no pool at './q'"));
+        let report = heard::operate(&test_pool::pool(), &table::POOL_SET, &Request::default());
+        assert_eq!(report.unwrap_err().message, "only a running server has limits to set");
+        for (operation, why) in [
+            (&table::POOL_DRAIN, "no server is there to stop"),
+            (&table::POOL_ADDRESSES, "only a running server listens anywhere"),
+        ] {
+            let report = heard::operate(&test_pool::pool(), operation, &serde_json::json!({}));
+            assert_eq!(report.unwrap_err().message, why);
+        }
+    }
+}

@@ -123,4 +123,21 @@ mod tests {
         );
         assert_eq!(scrub_line(&scrub), found);
     }
+
+    #[test]
+    fn a_status_ends_with_the_last_scrub() {
+        use crate::commands::heard::Folder;
+
+        let here = Folder::new();
+        let said = here.ok("pool create ./p --chunk-size 8K");
+        let made = "made pool './p': 8 KiB chunks, ";
+        assert!(said.err.starts_with(made), "{}", said.err);
+        assert!(said.err.ends_with("next: onefold volume create ./p NAME --size 64G\n"));
+        let before = here.ok("pool status ./p");
+        assert!(!before.out.contains("scrub") && before.err.is_empty(), "{}", before.out);
+        here.ok("pool scrub ./p");
+        let last = here.ok("pool status ./p").out.lines().last().unwrap().to_owned();
+        assert!(last.starts_with("last scrub ended 2") && last.contains("nothing is wrong"));
+        assert_eq!(here.ok("pool status ./p --json").json()["settings"]["chunk_bytes"], 8192);
+    }
 }

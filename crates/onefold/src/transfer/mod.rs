@@ -249,4 +249,119 @@ mod tests {
         let failure = import(source, &volume, "v", true, None, &Bar::hidden()).unwrap_err().message;
         assert!(failure.contains("more than the 2 MiB of volume 'v'"), "{failure}");
     }
+
+    /// A disk with data at both ends and a hole between them, whose second MiB may be unreadable.
+    fn holey() -> MemDevice {
+        let volume = MemDevice::new(4 << 20);
+        volume.write_at(0, &[7; 1 << 20], false).unwrap();
+        volume.write_at(3 << 20, &[8; 1 << 20], false).unwrap();
+        volume
+    }
+
+    #[test]
+    fn what_a_copy_has_to_move_is_counted_and_shown() {
+        let volume = holey();
+        let data = data_bytes(&volume).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let target = Target::open(&path, 4 << 20, false).unwrap();
+        let bar = Bar::hidden();
+        let moved = export(&volume, "v", &target, &bar).unwrap();
+        assert_eq!(moved, Moved { bytes: 4 << 20, data_bytes: data });
+        assert_eq!(bar.position(), data);
+        target.finish().unwrap();
+
+        let bar = Bar::hidden();
+        let back = MemDevice::new(4 << 20);
+        let source = Source::open(&path, onefold_image::Choice::Raw).unwrap();
+        let known = source.data_bytes().unwrap();
+        let moved = import(source, &back, "v", true, None, &bar).unwrap();
+        assert_eq!((moved.bytes, moved.data_bytes), (4 << 20, known));
+        assert_eq!(bar.position(), known);
+        let (mut a, mut b) = (vec![0; 4 << 20], vec![1; 4 << 20]);
+        volume.read_at(0, &mut a).unwrap();
+        back.read_at(0, &mut b).unwrap();
+        assert!(a == b);
+    }
+
+    #[test]
+    fn a_volume_grows_by_what_comes_and_not_for_what_just_fits() {
+        let asked = Mutex::new(Vec::new());
+        let grow = |needed: u64| {
+            asked.lock().unwrap().push(needed);
+            Ok(())
+        };
+        let bytes =
+            |len: usize| -> Source { Source::stream(Box::new(std::io::Cursor::new(vec![7; len]))) };
+        let bar = Bar::hidden();
+        let volume = MemDevice::new(1 << 20);
+        import(bytes(1 << 20), &volume, "v", true, Some(&grow), &bar).unwrap();
+        assert!(asked.lock().unwrap().is_empty());
+        // One that says that it grew and did not is too small all the same.
+        let failure = import(bytes((1 << 20) + 5), &volume, "v", true, Some(&grow), &bar);
+        assert!(failure.unwrap_err().message.contains("holds more than the 1 MiB"));
+        assert_eq!(*asked.lock().unwrap(), [(1 << 20) + 5]);
+        let never = |_: u64| Err(Failure::bad("full"));
+        let failure = import(bytes((1 << 20) + 5), &volume, "v", true, Some(&never), &bar);
+        assert_eq!(failure.unwrap_err().message, "full");
+        let whole = vec![7; 1 << 20];
+        let mut back = vec![0; 1 << 20];
+        volume.read_at(0, &mut back).unwrap();
+        assert!(back == whole);
+    }
+
+    #[test]
+    fn the_first_failure_of_any_worker_ends_all_of_them() {
+        use std::sync::atomic::AtomicUsize;
+
+        let (begun, seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failed = in_parallel(3, |stop| {
+            if begun.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Err(Failure::bad("disk"));
+            }
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            seen.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+        assert_eq!(failed.unwrap_err().message, "disk");
+        assert_eq!((begun.into_inner(), seen.into_inner()), (3, 2));
+        let alone = AtomicUsize::new(0);
+        in_parallel(1, |stop| {
+            assert!(!stop.load(Ordering::Relaxed));
+            alone.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(alone.into_inner(), 1);
+        assert!((1..=WORKERS_MAX).contains(&workers()));
+    }
+
+    #[test]
+    fn a_walk_gives_data_in_pieces_and_holes_whole() {
+        let volume = holey();
+        let mut walk = Walk::default();
+        let mut pieces = Vec::new();
+        while let Some((offset, extent)) = walk.next_piece(&volume, 1 << 19).unwrap() {
+            pieces.push((offset, extent.len_bytes, extent.kind == ExtentKind::Data));
+        }
+        let half = 1 << 19;
+        let expected = [
+            (0, half, true),
+            (half, half, true),
+            (2 * half, 4 * half, false),
+            (6 * half, half, true),
+            (7 * half, half, true),
+        ];
+        assert_eq!(pieces, expected);
+        assert_eq!(data_bytes(&volume).unwrap(), 2 << 20);
+    }
+
+    #[test]
+    fn only_damage_is_worth_going_past() {
+        let hints = |error: &BlockError| unreadable("v", error).hints.len();
+        assert_eq!(hints(&BlockError::Corrupt("block 3".to_owned())), 1);
+        assert_eq!(hints(&BlockError::ShuttingDown), 0);
+    }
 }

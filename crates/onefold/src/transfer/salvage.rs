@@ -182,13 +182,15 @@ mod tests {
         error: fn() -> BlockError,
         /// Whether the map of the last three blocks is damaged.
         map: bool,
+        /// Bytes past the eight blocks.
+        tail: u64,
     }
 
     const BLOCK: u64 = 4096;
 
     impl BlockDevice for Bad {
         fn size_bytes(&self) -> u64 {
-            8 * BLOCK
+            8 * BLOCK + self.tail
         }
 
         fn preferred_block_bytes(&self) -> u32 {
@@ -206,6 +208,7 @@ mod tests {
             offset: u64,
             len: u64,
         ) -> std::result::Result<Vec<Extent>, BlockError> {
+            assert!(offset + len <= self.size_bytes(), "past the end");
             if self.map && offset + len > 5 * BLOCK {
                 return Err(BlockError::Corrupt("the map".to_owned()));
             }
@@ -267,17 +270,19 @@ mod tests {
             bytes: bytes * BLOCK,
             problem: error.to_string(),
         };
-        let (moved, damage, out) = export_of(&Bad { error: corrupt, map: false }, &to).unwrap();
+        let (moved, damage, out) =
+            export_of(&Bad { error: corrupt, map: false, tail: 0 }, &to).unwrap();
         assert_eq!(damage, [damaged(3, 1, &corrupt())]);
         assert!(out == zeroes(&[3]));
         assert_eq!(moved, Moved { bytes: 8 * BLOCK, data_bytes: 6 * BLOCK });
 
-        let (moved, damage, out) = export_of(&Bad { error: corrupt, map: true }, &to).unwrap();
+        let (moved, damage, out) =
+            export_of(&Bad { error: corrupt, map: true, tail: 0 }, &to).unwrap();
         let map = BlockError::Corrupt("the map".to_owned());
         assert_eq!(damage, [damaged(3, 1, &corrupt()), damaged(5, 3, &map)]);
         assert!(out == zeroes(&[3, 5, 6, 7]) && moved.data_bytes == 3 * BLOCK);
 
-        let gone = Bad { error: || BlockError::ShuttingDown, map: false };
+        let gone = Bad { error: || BlockError::ShuttingDown, map: false, tail: 0 };
         let failure = export_of(&gone, &to).unwrap_err();
         assert!(failure.message.contains("main"), "{}", failure.message);
     }
@@ -290,5 +295,23 @@ mod tests {
         };
         let found = vec![range(8, 4, "b"), range(0, 4, "a"), range(12, 4, "c")];
         assert_eq!(merged(found), [range(0, 4, "a"), range(8, 8, "b")]);
+    }
+
+    #[test]
+    fn what_is_skipped_and_copied_is_shown_and_an_end_that_is_no_whole_block_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("out");
+        let target = Target::open(&to, 8 * BLOCK, true).unwrap();
+        let bar = Bar::hidden();
+        let corrupt = || BlockError::Corrupt("block 3".to_owned());
+        let bad = Bad { error: corrupt, map: true, tail: 0 };
+        let (moved, _) = export_readable(&bad, "main", &target, &bar).unwrap();
+        // The pieces that were looked at, readable or not: five blocks but for the hole.
+        assert_eq!((bar.position(), moved.data_bytes), (4 * BLOCK, 3 * BLOCK));
+        let cut = Bad { error: corrupt, map: true, tail: 100 };
+        let (moved, damage, _) = export_of(&cut, &folder.path().join("cut")).unwrap();
+        assert_eq!(moved.bytes, 8 * BLOCK + 100);
+        assert_eq!((damage[1].offset, damage[1].bytes), (5 * BLOCK, 3 * BLOCK + 100));
+        assert!(is_local(&corrupt()) && !is_local(&BlockError::ReadOnly));
     }
 }

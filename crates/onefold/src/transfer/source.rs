@@ -314,3 +314,132 @@ fn next_run(file: &File, at: u64, len: u64) -> (u64, u64) {
     };
     (data - at, end - data)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of a source in pieces of at most so many bytes: holes by their lengths, data by theirs.
+    fn pieces(source: &mut Source, max: usize) -> (Vec<Content>, Vec<u8>) {
+        let (mut pieces, mut bytes, mut buf) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(content) = source.next_piece(max, &mut buf).unwrap() {
+            match content {
+                Content::Data(len) => bytes.extend_from_slice(&buf[..len]),
+                Content::Hole(len) => bytes.resize(bytes.len() + len as usize, 0),
+            }
+            pieces.push(content);
+        }
+        (pieces, bytes)
+    }
+
+    #[test]
+    fn a_sparse_file_comes_in_runs_of_holes_and_pieces_of_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        let file = File::create(&path).unwrap();
+        file.set_len(256 << 10).unwrap();
+        file.write_all_at(&[7; 100_000], 64 << 10).unwrap();
+        let runs = || {
+            let (hole, data) = next_run(&file, 0, 256 << 10);
+            (hole, data, next_run(&file, hole + data, 256 << 10))
+        };
+        let (hole, data, (rest, none)) = runs();
+        assert_eq!((hole + data + rest, none), (256 << 10, 0));
+        let mut source = Source::open(&path, Choice::Auto).unwrap();
+        assert_eq!((source.len(), source.data_bytes()), (Some(256 << 10), Some(data)));
+        let (found, bytes) = pieces(&mut source, 40_000);
+        let mut expected = vec![0; 256 << 10];
+        expected[64 << 10..][..100_000].fill(7);
+        assert!(bytes == expected);
+        // What a file system tells of holes is its own affair; here it tells of both.
+        assert_eq!((hole, found[0]), (64 << 10, Content::Hole(64 << 10)));
+        let data: Vec<usize> = found
+            .iter()
+            .filter_map(|piece| match piece {
+                Content::Data(len) => Some(*len),
+                Content::Hole(_) => None,
+            })
+            .collect();
+        assert_eq!(data.iter().sum::<usize>() as u64, source.data_bytes().unwrap());
+        assert!(data[..data.len() - 1].iter().all(|&len| len == 40_000), "{data:?}");
+        assert!(found.last().unwrap().len() > 80_000, "{found:?}");
+    }
+
+    #[test]
+    fn a_stream_comes_in_full_pieces_and_one_that_breaks_is_named() {
+        /// Three bytes at a time, and between them a signal that nobody heeds.
+        struct Trickle(usize, bool);
+        impl Read for Trickle {
+            fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+                self.1 = !self.1;
+                if self.1 {
+                    return Err(std::io::ErrorKind::Interrupted.into());
+                }
+                let len = buf.len().min(3).min(self.0);
+                self.0 -= len;
+                buf[..len].fill(7);
+                Ok(len)
+            }
+        }
+        let mut source = Source::stream(Box::new(Trickle(10, false)));
+        let (found, bytes) = pieces(&mut source, 4);
+        assert_eq!(found, [4, 4, 2].map(Content::Data));
+        assert_eq!(bytes, [7; 10]);
+        assert_eq!((source.len(), source.data_bytes()), (None, None));
+        let broken = File::open("/proc/self/mem").unwrap();
+        let mut source = Source::stream(Box::new(broken));
+        let failure = source.next_piece(4096, &mut Vec::new()).unwrap_err();
+        assert!(failure.message.starts_with("cannot read 'stdin': "), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_buffer_serves_pieces_of_any_size() {
+        let mut buf = vec![1; 10];
+        let mut source = Source::stream(Box::new(&[7_u8; 9][..]));
+        assert_eq!(source.next_piece(4, &mut buf).unwrap(), Some(Content::Data(4)));
+        assert_eq!((buf.len(), buf[3]), (4, 7));
+        assert_eq!(source.next_piece(20, &mut buf).unwrap(), Some(Content::Data(5)));
+        assert_eq!(buf.len(), 20);
+        assert_eq!(source.next_piece(20, &mut buf).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_a_stream_of_a_snapshot_is_told_by_its_first_bytes_unless_all_is_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stream");
+        let bytes = [&stream::MAGIC[..], &[5; 3000]].concat();
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(is_snapshot(&bytes, Choice::Auto) && !is_snapshot(&bytes, Choice::Raw));
+        assert!(!is_snapshot(&bytes[1..], Choice::Auto));
+        let source = Source::open(&path, Choice::Auto).unwrap();
+        assert_eq!(source.len(), None);
+        let mut whole = Vec::new();
+        source.snapshot().ok().unwrap().read_to_end(&mut whole).unwrap();
+        assert!(whole == bytes, "from its first byte on");
+        let source = Source::open(&path, Choice::Raw).unwrap();
+        let Err(mut source) = source.snapshot() else { panic!("it was to be data") };
+        assert_eq!(source.len(), Some(bytes.len() as u64));
+        assert!(pieces(&mut source, 1 << 20).1 == bytes);
+    }
+
+    #[test]
+    fn a_pipe_is_what_its_first_bytes_say() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |bytes: &[u8]| {
+            let path = folder.path().join("fifo");
+            std::fs::write(&path, bytes).unwrap();
+            Source::pipe(path.clone(), File::open(path).unwrap(), Choice::Auto)
+        };
+        let data = [7; 5000];
+        let mut source = open(&data).unwrap();
+        assert!(pieces(&mut source, 4096).1 == data, "what was looked at comes, too");
+        let snapshot = [&stream::MAGIC[..], &data].concat();
+        let mut whole = Vec::new();
+        open(&snapshot).unwrap().snapshot().ok().unwrap().read_to_end(&mut whole).unwrap();
+        assert!(whole == snapshot);
+        let image = [&b"QFI\xfb\0\0\0\x03"[..], &data].concat();
+        let refused = open(&image).err().unwrap();
+        assert!(refused.message.contains("a qcow2 image cannot be read from a pipe"));
+        assert!(readable(&File::open("/dev/null").unwrap()).unwrap());
+    }
+}

@@ -239,3 +239,186 @@ pub fn sweep(names: &[String], reports: &[Report], printer: &Printer) -> String 
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_array::decide::predictor::Score;
+    use onefold_array::run::{Bottleneck, Bytes, CostReport};
+
+    use super::*;
+    use crate::output::Heard;
+
+    fn drives() -> DrivesReport {
+        DrivesReport {
+            model: "flash".to_owned(),
+            count: 2,
+            page_bytes: 4096,
+            pages_written: 1000,
+            pages_read: 3,
+            pages_trimmed: 0,
+            flushes: 0,
+            unfinished_bytes: 0,
+            pages_shared: 0,
+            pages_programmed: 1500,
+            write_amplification: None,
+            erases: 1,
+            write_ns: None,
+            read_ns: None,
+        }
+    }
+
+    fn report() -> Report {
+        Report {
+            name: "one".to_owned(),
+            gb_per_s: 1.5,
+            seconds: 1.0,
+            bottleneck: None,
+            resources: Vec::new(),
+            cores: 2.0,
+            cores_by_task: Vec::new(),
+            memory_bytes_per_client_byte: 3.0,
+            memory_by_cause: Vec::new(),
+            bytes: Bytes::default(),
+            bytes_of_all: Bytes::default(),
+            table_hit_share: None,
+            table_reads_a_look_up: 0.5,
+            table_writes_a_look_up: 0.25,
+            missed_share: None,
+            duplicate_share: Some(0.5),
+            predictor: Score::default(),
+            latencies: Vec::new(),
+            drive_bytes_per_client_byte: 0.0,
+            held_back_share: 0.0,
+            client_buffer_peak: 0,
+            delayed_buffer_peak: 0,
+            batches_in_flight_share: 0.0,
+            batch_chunks_mean: 0.0,
+            reconfigurations: 0,
+            joules_per_gb: 0.0,
+            cost: CostReport {
+                cpu_usd: 0.0,
+                dram_usd: 0.0,
+                boards_usd: 0.0,
+                server_usd: 0.0,
+                flash_usd_per_client_tb: None,
+            },
+            trace: None,
+            drives: None,
+            table_drives: None,
+            stored_digest: 0,
+            events: 0,
+            event_hash: 0,
+        }
+    }
+
+    #[test]
+    fn a_sweep_is_a_line_for_each_run() {
+        let stop = Bottleneck { name: "cores", utilisation: 1.0, next: None, factor_to_next: None };
+        let second = Report { bottleneck: Some(stop), table_hit_share: Some(0.5), ..report() };
+        let names = ["a=1".to_owned(), "a=22".to_owned()];
+        let printer = Printer::heard(&Heard::default());
+        let expected = "one\n\
+            \x20       GB/s  cores  memory B/B  table hits  stopped by\n\
+            \x20 a=1   1.50    2.0        3.00           -\n\
+            \x20 a=22  1.50    2.0        3.00      50.0 %  cores, 100.0 % busy\n";
+        assert_eq!(sweep(&names, &[report(), second], &printer), expected);
+        assert_eq!(sweep(&[], &[], &printer).lines().next(), Some(""));
+    }
+
+    #[test]
+    fn drives_tell_what_they_did_and_nothing_of_what_they_did_not() {
+        let text = |drives: &DrivesReport| simulated(drives).lines(0).join("\n");
+        let few = "drives               2 of flash, pages of 4096 B\n\
+                   pages                1,000 written, 3 read\n\
+                   write amplification  -";
+        assert_eq!(text(&drives()), few);
+        let all = DrivesReport {
+            pages_trimmed: 1,
+            flushes: 1,
+            unfinished_bytes: 1,
+            pages_shared: 1,
+            write_amplification: Some(1.5),
+            write_ns: Some((2000.0, 3000)),
+            read_ns: Some((1000.0, 1500)),
+            ..drives()
+        };
+        let many = "drives                   2 of flash, pages of 4096 B\n\
+                    pages                    1,000 written, 3 read\n\
+                    pages given up           1\n\
+                    flushes                  1\n\
+                    pages that drives share  1\n\
+                    not full pages           1 B, in memory that outlives the server\n\
+                    write amplification      1.500\n\
+                    a write takes            2.0 us, p99 3.0 us\n\
+                    a read takes             1.0 us, p99 1.5 us";
+        assert_eq!(text(&all), many);
+    }
+
+    #[test]
+    fn bytes_are_shares_of_what_was_written_and_what_completes_it() {
+        let lines = |all: Bytes| bytes(&Report { bytes_of_all: all, ..report() }).lines(0);
+        let none = lines(Bytes::default());
+        assert_eq!(none.len(), 4, "{none:?}");
+        assert!(none.iter().all(|line| line.ends_with(" 0.0 %")), "{none:?}");
+        let all =
+            Bytes { client_in: 3_000_000, completed: 1_000_000, stored: 1, ..Bytes::default() };
+        let expected = [
+            "from clients                    0.003 GB  75.0 %",
+            "what completes parts of chunks  0.001 GB  25.0 %",
+            "duplicates                      0.000 GB   0.0 %",
+            "compressed away                 0.000 GB   0.0 %",
+            "stored                          0.000 GB   0.0 %",
+        ];
+        assert_eq!(lines(all), expected);
+        assert_eq!(lines(Bytes { completed: 1, ..Bytes::default() }).len(), 5);
+    }
+
+    #[test]
+    fn a_replay_and_all_drives_have_sections_of_their_own() {
+        let trace = TraceReport {
+            reads: 1,
+            writes: 2,
+            trims: 3,
+            flushes: 4,
+            idle_hints: 5,
+            chunks_known: 6,
+            chunks_drawn: 7,
+            chunks_partial: 8,
+            chunks_trimmed: 9,
+            addresses: 10,
+        };
+        let rows = "reads                 1\n\
+            writes                2\n\
+            TRIMs                 3\n\
+            flushes               4\n\
+            hints of idleness     5  of no use to a server\n\
+            chunks with contents  6  of the trace\n\
+            others                7  drawn, with workload.duplicate_share and its like\n\
+            written in part       8\n\
+            given up              9  by TRIMs of whole chunks\n\
+            compressed sizes         drawn: no trace knows them";
+        assert_eq!(replayed(&trace).lines(0).join("\n"), rows);
+        let printer = Printer::heard(&Heard::default());
+        let whole = Report {
+            trace: Some(trace),
+            drives: Some(drives()),
+            table_drives: Some(drives()),
+            missed_share: Some(0.1),
+            ..report()
+        };
+        let told = text(&whole, 3, &printer);
+        for part in [
+            "\n\nThe trace\n  reads ",
+            "\n\nData drives\n  drives ",
+            "\n\nTable drives\n  drives ",
+            "\n  of them stored again  10.0 %\n",
+            "\n\n3 keys behind these figures are assumptions; onefold array spec names them.\n",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let few = text(&Report { missed_share: Some(0.0), ..report() }, 0, &printer);
+        for part in ["The trace", "drives\n", "stored again", "of flash", "stopped by"] {
+            assert!(!few.contains(part), "{part}: {few}");
+        }
+    }
+}

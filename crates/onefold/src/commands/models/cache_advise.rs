@@ -84,7 +84,7 @@ pub fn run(args: &CacheAdviseArgs, printer: &Printer) -> Result<()> {
     let bytes = args.cache_size.bytes(stored_bytes, container_bytes);
     let all = POLICIES.iter().filter(|entry| !entry.offline).map(|entry| entry.name.to_owned());
     let policies = if args.policy.is_empty() { all.collect() } else { args.policy.clone() };
-    let span = u64::from(heard.accesses.last().map_or(0, |access| access.seconds));
+    let span = u64::from(heard.accesses.last().map(|access| access.seconds).unwrap_or_default());
     let mut rows = Vec::new();
     let (mut reads, mut read_bytes, mut cache_bytes) = (0, 0, bytes);
     for policy in policies {
@@ -283,5 +283,111 @@ impl StoreLayer for Listening {
 
     fn tell_references(&self, totals: &[(ContainerId, u32)]) {
         self.lock().references.extend_from_slice(totals);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Command;
+    use crate::args::models::{CacheCommand, ModelCommand};
+    use crate::commands::heard::{self, Folder};
+
+    #[test]
+    fn policies_are_a_table_with_dashes_for_what_is_not_known() {
+        let row = |policy: &str, writes_per_day, years| Row {
+            policy: policy.to_owned(),
+            hits: 0.5,
+            hit_bytes: 0.25,
+            slow_bytes: 1024,
+            written_bytes: 2048,
+            fills: 1.0,
+            writes_per_day,
+            years,
+            memory_bytes: 7,
+        };
+        let mut advice = Advice {
+            schema_version: 1,
+            reads: 3,
+            read_bytes: 4096,
+            span_seconds: 60,
+            skipped: 0,
+            cache_bytes: 1 << 20,
+            policies: vec![row("lru", Some(1.25), Some(2.0)), row("larc", None, None)],
+        };
+        let head = "3 reads of containers, 4 KiB, in 60 s; a cache of 1 MiB\n";
+        let table = "\nPOLICY    HITS  OF BYTES   SLOW  WRITTEN  A DAY  YEARS\n\
+                     lru     50.0 %    25.0 %  1 KiB    2 KiB  1.25x    2.0\n\
+                     larc    50.0 %    25.0 %  1 KiB    2 KiB      -      -\n";
+        assert_eq!(text(&advice), [head, table].concat());
+        advice.skipped = 1;
+        let left_out = "1 reads of no volume of the pool are left out\n";
+        assert_eq!(text(&advice), [head, left_out, table].concat());
+    }
+
+    fn args(more: &str) -> CacheAdviseArgs {
+        let line = format!("cache advise p --trace t {more}");
+        let Command::Model(ModelCommand::Cache(CacheCommand::Advise(args))) = heard::parsed(&line)
+        else {
+            panic!("another command")
+        };
+        args
+    }
+
+    #[test]
+    fn a_minute_says_something_of_days_and_less_does_not() {
+        let replay = Replay::new("lru", 64 << 20, None).unwrap();
+        let device = replay.device_bytes();
+        let totals = TierTotals {
+            requests: 4,
+            hits: 1,
+            bytes: 100,
+            hit_bytes: 75,
+            slow_bytes: 25,
+            written_bytes: device / 2,
+            ..TierTotals::default()
+        };
+        let of = |span, more: &str| row("lru".to_owned(), &totals, &replay, span, &args(more));
+        let short = of(59, "--endurance 1T");
+        assert_eq!((short.hits, short.hit_bytes, short.fills), (0.25, 0.75, 0.5));
+        assert_eq!((short.writes_per_day, short.years), (None, None));
+        let minute = of(60, "");
+        assert_eq!((minute.writes_per_day, minute.years), (Some(720.0), None));
+        let endurance = device * 720 / 1024 * 4;
+        let years = of(60, &format!("--endurance {endurance}K")).years.unwrap();
+        assert!((years - 4.0 / 365.25 / 1.0).abs() < 1e-4, "{years}");
+        let idle = TierTotals::default();
+        let none = row("lru".to_owned(), &idle, &replay, 60, &args("--endurance 1T"));
+        assert_eq!((none.hits, none.years), (0.0, None));
+    }
+
+    #[test]
+    fn reads_of_a_trace_are_those_of_the_volumes_that_they_name() {
+        let here = Folder::new();
+        here.ok("pool create ./p");
+        here.file("data", &onefold_block::SplitMix64::new(1).bytes(3 << 20));
+        here.ok("volume import ./p a ./data");
+        let trace = "time_ns,op,offset,length,identity,stream,pid\n\
+            0,read,0,4096,,,\n\
+            0,write,0,4096,,,\n\
+            1000000000,read,4096,0,,,\n\
+            70000000000,read,0,3145728,,,\n\
+            80000000000,read,3141632,8192,,,\n";
+        here.file("t", trace.as_bytes());
+        let line = "cache advise ./p --trace ./t --cache-size 64M --policy lru --policy larc";
+        let json = here.ok(&format!("{line} --json")).json();
+        assert_eq!((&json["span_seconds"], &json["skipped"]), (&70.into(), &1.into()));
+        let rows = json["policies"].as_array().unwrap();
+        let hits = rows.iter().map(|row| row["hit_bytes"].as_f64().unwrap()).collect::<Vec<_>>();
+        assert!(rows.len() == 2 && hits[0] >= hits[1], "{hits:?}");
+        let read = json["read_bytes"].as_u64().unwrap();
+        assert!((3 << 20..4 << 20).contains(&read), "{read}");
+        let text = here.ok(line).out;
+        assert!(text.contains("\n1 reads of no volume of the pool are left out\n"), "{text}");
+        let none = here.refused("cache advise ./none --trace ./t", 2);
+        assert!(none.contains("there is no pool at './none'"), "{none}");
+        here.file("t", b"time_ns,op,offset,length,identity,stream,pid\n0,write,0,4096,,,\n");
+        let nothing = here.refused("cache advise ./p --trace ./t", 2);
+        assert!(nothing.starts_with("error: the trace reads nothing that the pool stores\n"));
     }
 }

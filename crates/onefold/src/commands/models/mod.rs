@@ -24,6 +24,8 @@ mod ssd_serve;
 mod ssd_smart;
 mod ssd_spec;
 mod ssd_watch;
+#[cfg(test)]
+mod test_drive;
 mod trace_replay;
 
 use std::process::ExitCode;

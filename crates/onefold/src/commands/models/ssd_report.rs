@@ -302,3 +302,17 @@ pub fn sweep(points: &[Vec<(String, String)>], reports: &[Report], printer: &Pri
     }
     lines.join("\n") + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        let units = [999.0, 1e3, 1e6 - 1.0, 1e6, 1e9 - 1e6, 1e9].map(time);
+        assert_eq!(units, ["999 ns", "1.0 us", "1000.0 us", "1.00 ms", "999.00 ms", "1.00 s"]);
+        assert_eq!([rate(None), rate(Some(1.5)), rate(Some(1.4))], ["-", "2", "1"]);
+        let ends = [1234.5, 12.345, 0.012_345, 0.0].map(terabytes);
+        assert_eq!(ends, ["1234", "12.35", "0.01235", "0.000000"]);
+    }
+}

@@ -439,3 +439,98 @@ pub fn failure(folder: &Path, error: DriveError) -> Failure {
         error => Failure::bad(format!("drive '{at}': {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Command;
+    use crate::args::models::{ModelCommand, SsdCommand};
+    use crate::commands::heard;
+    use crate::commands::models::test_drive;
+    use crate::output::Heard;
+    use crate::watch::Source as _;
+
+    fn args() -> SsdServeArgs {
+        let command = heard::parsed("ssd serve --dir d");
+        let Command::Model(ModelCommand::Ssd(SsdCommand::Serve(args))) = command else {
+            panic!("another command")
+        };
+        *args
+    }
+
+    fn spec(setting: &str) -> DriveSpec {
+        SpecBuilder::preset(PRESET_NAMES[0]).unwrap().set(setting).unwrap().build().unwrap()
+    }
+
+    #[test]
+    fn serving_ends_as_the_command_did_that_it_was_for() {
+        for (code, said) in [(0, "stopped; everything is flushed\n"), (1, ""), (3, "")] {
+            let (_folder, open) = test_drive::open();
+            let (heard, lent) = (Heard::default(), LentDrive::new(open));
+            let ended = close(&args(), &lent, code, &Printer::heard(&heard)).unwrap();
+            assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(code)));
+            assert_eq!(heard.lock().unwrap().1, said);
+            assert!(lent.take().is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_served_is_seen_while_it_is_there() {
+        let (folder, open) = test_drive::open();
+        let lent = LentDrive::new(open);
+        let meters: Meters = vec![("", Arc::default()), ("keep", Arc::default())];
+        let source = DriveSource::new(folder.path(), &lent, meters, Box::new(|| 3));
+        let sample = source.sample();
+        let names: Vec<&str> = sample.exports.iter().map(|export| &*export.name).collect();
+        assert_eq!((names, sample.connections), (vec!["(drive)", "keep"], 3));
+        assert!(sample.drive.is_some() && source.drive().is_some());
+        assert!(source.title().starts_with("drive /"));
+        lent.take().unwrap().close().unwrap();
+        assert!(source.sample().drive.is_none() && source.drive().is_none());
+    }
+
+    #[test]
+    fn what_works_in_idle_moments_has_ended_once_it_is_stopped() {
+        let (_folder, open) = test_drive::open();
+        let device = Arc::clone(open.device());
+        let before = Arc::strong_count(&device);
+        let background = Background::start(Arc::clone(&device), open.spec());
+        background.hints().unwrap().give();
+        background.stop();
+        assert_eq!(Arc::strong_count(&device), before);
+        open.close().unwrap();
+    }
+
+    #[test]
+    fn where_data_can_be_lost_is_said() {
+        let said = |setting: &str| {
+            let heard = Heard::default();
+            about_durability(&spec(setting), &Printer::heard(&heard));
+            let said = heard.lock().unwrap().1.clone();
+            said
+        };
+        assert!(said("ftl.journal=false").starts_with("warning: ftl.journal is false: "));
+        let protected = said("controller.power_loss_protection=true");
+        assert!(protected.starts_with("power_loss_protection is modelled by `ssd run` only: "));
+        assert_eq!(said("controller.power_loss_protection=false"), "");
+    }
+
+    #[test]
+    fn a_machine_gets_an_export_that_there_is() {
+        let (one, several) =
+            (exports(&spec("dedup.policy=none")), exports(&spec("dedup.policy=ses-device")));
+        assert_eq!((one.len(), several.len()), (1, 3));
+        let refused = |socket: &str, exports: &[Export]| {
+            let socket = socket.parse().unwrap();
+            refuse_unknown(&[socket], exports).err().map(|failure| failure.hints.concat())
+        };
+        for socket in ["s", "s=keep", "s=deduplicate@3"] {
+            assert_eq!(refused(socket, several), None, "{socket}");
+        }
+        let named = "it has 'deduplicate' and 'keep', and one without a name";
+        assert_eq!(refused("s=none", several), Some(named.to_owned()));
+        let nameless = "it deduplicates nothing, and has one export without a name";
+        assert_eq!(refused("s=keep", one), Some(nameless.to_owned()));
+        assert_eq!(refused("s", one), None);
+    }
+}

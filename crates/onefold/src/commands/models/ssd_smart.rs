@@ -262,3 +262,158 @@ fn bars(report: &SmartReport) -> Vec<String> {
     }
     table.lines(2)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use onefold_flash::drive::{Bar, Counted, Deduplication, NandReport, Protection};
+
+    use super::*;
+    use crate::output::Heard;
+
+    fn report() -> SmartReport {
+        SmartReport {
+            model_name: "small".to_owned(),
+            capacity_bytes: 1 << 20,
+            logical_block_size: 4096,
+            passed: true,
+            log: SmartLog {
+                critical_warning: 4,
+                available_spare: 100,
+                available_spare_threshold: 10,
+                percentage_used: 1,
+                data_units_read: 2,
+                data_units_written: 3,
+                host_reads: 4,
+                host_writes: 5,
+                power_cycles: 6,
+                power_on_hours: 7,
+                unsafe_shutdowns: 8,
+                media_errors: 9,
+                num_err_log_entries: 10,
+            },
+            write_amplification: drive::WriteAmplification {
+                total: 1.5,
+                by_cause: BTreeMap::from([("gc", 0.5), ("host", 1.0)]),
+            },
+            deduplication: Deduplication {
+                inline_pages: 1,
+                offline_pages: 2,
+                mapped_pages: 6,
+                data_pages: 4,
+                shared_pages: 3,
+                ratio: 1.5,
+            },
+            nand: NandReport {
+                bytes_programmed: 0,
+                pages_programmed: 1,
+                pages_read: 2,
+                blocks_erased: 3,
+                corrected_pages: 4,
+                corrected_bits: 5,
+                read_retries: 6,
+                raw_bit_error_rate: 0.001,
+                uncorrectable_pages: 0,
+                bad_blocks: 8,
+                factory_bad_blocks: 7,
+                failures: 0,
+                erases_min: 0,
+                erases_mean: 1.0,
+                erases_max: 3,
+                file_bytes: 1 << 20,
+            },
+            erase_histogram: vec![
+                Bar { from: 0, to: 0, blocks: 80 },
+                Bar { from: 1, to: 3, blocks: 1 },
+                Bar { from: 4, to: 4, blocks: 0 },
+            ],
+            closed: true,
+            counters: Counted { readable: true, since_unix_s: None },
+            power_loss_protection: Protection { specified: false, emulated: false },
+        }
+    }
+
+    #[test]
+    fn the_health_of_a_drive_is_told_in_sections() {
+        let printer = Printer::heard(&Heard::default());
+        let lines = text(Path::new("d"), &report(), ", generation 3", &printer);
+        let expected = format!(
+            "small 'd', 1 MiB, generation 3: passed\n\n\
+            Health (NVMe log page 2)\n\
+            \x20 critical warning      0x04\n\
+            \x20 available spare      100 %\n\
+            \x20 percentage used        1 %\n\
+            \x20 data units read          2\n\
+            \x20 data units written       3\n\
+            \x20 host read commands       4\n\
+            \x20 host write commands      5\n\
+            \x20 power cycles             6\n\
+            \x20 power-on hours           7\n\
+            \x20 unsafe shutdowns         8\n\
+            \x20 media errors             9\n\
+            \x20 error log entries       10\n\n\
+            Write amplification (pages programmed by pages written)\n\
+            \x20 total  1.500\n\
+            \x20 gc     0.500\n\
+            \x20 host   1.000\n\n\
+            Deduplication\n\
+            \x20 logical pages with data        6\n\
+            \x20 physical pages for them        4\n\
+            \x20 ratio                      1.500\n\
+            \x20 shared pages                   3\n\
+            \x20 shared when written, ever      1\n\
+            \x20 merged later, ever             2\n\n\
+            Flash\n\
+            \x20 pages programmed                           1\n\
+            \x20 pages read                                 2\n\
+            \x20 blocks erased                              3\n\
+            \x20 raw bit error rate                    1.0e-3\n\
+            \x20 pages corrected                            4\n\
+            \x20 read retries                               6\n\
+            \x20 bad blocks              8 (7 from the start)\n\
+            \x20 space of the NAND file                 1 MiB\n\n\
+            Erases of good blocks\n\
+            \x20   0  80  {}\n\
+            \x20 1-3   1  #\n\
+            \x20   4   0",
+            "#".repeat(40)
+        );
+        assert_eq!(lines.join("\n"), expected);
+        let failed = SmartReport { passed: false, erase_histogram: Vec::new(), ..report() };
+        let lines = text(Path::new("d"), &failed, "", &printer);
+        assert_eq!(lines[0], "small 'd', 1 MiB: FAILED");
+    }
+
+    #[test]
+    fn what_a_reader_of_counts_has_to_know_is_said_and_only_that() {
+        let said = |report: &SmartReport, pending: &Pending| {
+            let lines = remarks(report, pending);
+            let starts = lines.iter().map(|line| line.split(' ').take(5).collect::<Vec<_>>());
+            starts.map(|words| words.join(" ")).collect::<Vec<_>>()
+        };
+        let none = Pending::default();
+        assert!(said(&report(), &none).is_empty());
+        let pending = Pending { records: 1, pages: 2, lost: Some("torn".to_owned()) };
+        let expected = [
+            "",
+            "1 change is acknowledged and",
+            "2 pages are acknowledged and",
+            "What is in memory alone",
+        ];
+        assert_eq!(said(&report(), &pending), expected);
+        let since = Counted { readable: true, since_unix_s: Some(0) };
+        let open = SmartReport { closed: false, counters: since, ..report() };
+        let expected = ["", "Counters since 1970-01-01 00:00:00 only:", "The drive is open or"];
+        assert_eq!(said(&open, &none), expected);
+        let unreadable = Counted { readable: false, since_unix_s: Some(0) };
+        let lost = SmartReport { closed: false, counters: unreadable, ..report() };
+        assert_eq!(said(&lost, &none), ["", "The counters cannot be read"]);
+        let protected = |specified, emulated| {
+            let power_loss_protection = Protection { specified, emulated };
+            said(&SmartReport { power_loss_protection, ..report() }, &none).len()
+        };
+        let told = [(true, false), (true, true), (false, true), (false, false)];
+        assert_eq!(told.map(|(specified, emulated)| protected(specified, emulated)), [2, 0, 0, 0]);
+    }
+}
