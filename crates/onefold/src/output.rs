@@ -201,7 +201,7 @@ impl Printer {
     fn err(&self, head: &str, text: &str) {
         #[cfg(test)]
         if let Some(heard) = &self.heard {
-            heard.lock().unwrap().1.push_str(&format!("{head}{}\n", harmless(text)));
+            heard.lock().unwrap().1.extend([head, &harmless(text), "\n"]);
             return;
         }
         // There is nobody left to tell when stderr is gone.

@@ -296,8 +296,7 @@ mod tests {
         let told = |json: bool, report: &RepairReport| {
             let heard = Heard::default();
             print_json(&args(json), report, true, &Printer::heard(&heard)).unwrap();
-            let said = std::mem::take(&mut heard.lock().unwrap().0);
-            said
+            std::mem::take(&mut *heard.lock().unwrap()).0
         };
         let sound = RepairReport::default();
         assert_eq!(told(false, &sound), "");

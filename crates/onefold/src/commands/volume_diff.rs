@@ -88,7 +88,7 @@ mod tests {
     fn differences_are_a_table_and_their_sum() {
         let here = Folder::new();
         here.ok("pool create ./p");
-        here.file("data", &[7; 5 * 4096]);
+        here.file("data", &vec![7; 5 * 4096]);
         here.ok("volume import ./p v ./data");
         here.ok("volume snapshot ./p v@a");
         let same = here.ok("volume diff ./p v@a v");

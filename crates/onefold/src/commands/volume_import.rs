@@ -57,14 +57,10 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     }
     let before = import.stored_bytes()?;
     let started = Instant::now();
-    let total = source.data_bytes();
     let grow =
         |needed: u64| import.resize(&*volume, needed.max(volume.size_bytes().saturating_mul(2)));
     let grow = (made && !sized).then_some(&grow as &(dyn Fn(u64) -> Result<()> + Sync));
-    let moved = {
-        let bar = progress::bytes(printer, "importing", total);
-        transfer::import(source, &*volume, &args.name, mapped == 0, grow, &bar)
-    };
+    let moved = import.fill(source, &*volume, mapped == 0, grow);
     let moved = match (moved, grow) {
         (Ok(Moved { bytes: 0, .. }), Some(_)) => Err(empty(&args.file.display().to_string())),
         // It grew in steps, and has now exactly what it needs.
@@ -166,6 +162,18 @@ impl Import<'_> {
         let request = volume_create::Request { name: name.clone(), size_bytes };
         self.call(&table::VOLUME_CREATE, &request)?;
         Ok((door.volume(&name)?, true, 0))
+    }
+
+    /// Copy all of it, with a line of progress.
+    fn fill(
+        &self,
+        source: Source,
+        volume: &dyn Asked,
+        blank: bool,
+        grow: Option<&(dyn Fn(u64) -> Result<()> + Sync)>,
+    ) -> Result<Moved> {
+        let bar = progress::bytes(self.printer, "importing", source.data_bytes());
+        transfer::import(source, volume, &self.args.name, blank, grow, &bar)
     }
 
     /// Give the volume that is being filled this size.

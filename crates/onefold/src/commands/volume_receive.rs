@@ -453,8 +453,8 @@ mod tests {
         for pool in ["from", "to"] {
             here.ok(&format!("pool create ./{pool}"));
         }
-        here.file("old", &[7; 2 * MIB]);
-        here.file("new", &[8; MIB]);
+        here.file("old", &vec![7; 2 * MIB]);
+        here.file("new", &vec![8; MIB]);
         here.ok("volume import ./from main ./old");
         here.ok("volume snapshot ./from main@a");
         here.ok("volume import ./from main ./new");

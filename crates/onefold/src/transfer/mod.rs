@@ -253,8 +253,8 @@ mod tests {
     /// A disk with data at both ends and a hole between them, whose second MiB may be unreadable.
     fn holey() -> MemDevice {
         let volume = MemDevice::new(4 << 20);
-        volume.write_at(0, &[7; 1 << 20], false).unwrap();
-        volume.write_at(3 << 20, &[8; 1 << 20], false).unwrap();
+        volume.write_at(0, &vec![7; 1 << 20], false).unwrap();
+        volume.write_at(3 << 20, &vec![8; 1 << 20], false).unwrap();
         volume
     }
 

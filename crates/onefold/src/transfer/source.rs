@@ -338,7 +338,7 @@ mod tests {
         let path = folder.path().join("disk");
         let file = File::create(&path).unwrap();
         file.set_len(256 << 10).unwrap();
-        file.write_all_at(&[7; 100_000], 64 << 10).unwrap();
+        file.write_all_at(&vec![7; 100_000], 64 << 10).unwrap();
         let runs = || {
             let (hole, data) = next_run(&file, 0, 256 << 10);
             (hole, data, next_run(&file, hole + data, 256 << 10))

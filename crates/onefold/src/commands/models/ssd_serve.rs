@@ -506,8 +506,7 @@ mod tests {
         let said = |setting: &str| {
             let heard = Heard::default();
             about_durability(&spec(setting), &Printer::heard(&heard));
-            let said = heard.lock().unwrap().1.clone();
-            said
+            std::mem::take(&mut *heard.lock().unwrap()).1
         };
         assert!(said("ftl.journal=false").starts_with("warning: ftl.journal is false: "));
         let protected = said("controller.power_loss_protection=true");
