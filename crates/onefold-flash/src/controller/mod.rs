@@ -432,10 +432,11 @@ impl Controller {
 
     #[cold]
     fn note(&mut self, unit: u32, entry: &Entry, started: u64) {
-        if let Some(tracer) = &mut self.tracer
-            && !tracer.trace.is_full()
-        {
-            let name = op_name(entry.kind, entry.cause, entry.ppn);
+        if let Some(tracer) = &mut self.tracer {
+            // What is too much is only counted: no name is made.
+            let full = tracer.trace.is_full();
+            let name =
+                if full { String::new() } else { op_name(entry.kind, entry.cause, entry.ppn) };
             let (start, end) = (SimTime::from_ns(started), SimTime::from_ns(self.now));
             tracer.trace.span(tracer.units[unit as usize], &name, start, end);
         }

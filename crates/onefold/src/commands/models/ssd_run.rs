@@ -357,4 +357,52 @@ mod tests {
         assert_eq!(json_value("0.5"), serde_json::json!(0.5));
         assert_eq!(json_value("zipf"), serde_json::json!("zipf"));
     }
+
+    #[test]
+    fn a_run_writes_what_it_is_asked_for_and_says_what_it_left_out() {
+        use crate::commands::heard::Folder;
+
+        let here = Folder::new();
+        let small = "precondition = \"none\"\n\
+                     geometry.blocks_per_plane = 16\n\
+                     geometry.pages_per_block = 16\n\
+                     ftl.over_provisioning = 0.5\n\
+                     ftl.gc_reserve_blocks = 2\n\
+                     workload.requests = 200\n";
+        here.file("s.toml", small.as_bytes());
+        let files = "--chrome-trace ./c.json --request-log ./r.csv";
+        let said = here.ok(&format!("ssd run ./s.toml {files} --chrome-operations 1"));
+        assert_eq!(said.err, "kept the first 1 operations in the Chrome trace\n");
+        assert!(said.out.contains("200 of 200 answered in "), "{}", said.out);
+        let chrome = std::fs::read_to_string(here.path("c.json")).unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(&chrome).is_ok());
+        let log = std::fs::read_to_string(here.path("r.csv")).unwrap();
+        assert_eq!(log.lines().count(), 201);
+        // Times add up: what a request waited and was served is what it took.
+        let head: Vec<&str> = log.lines().next().unwrap().split(',').collect();
+        for row in log.lines().skip(1) {
+            let cell = |name: &str| {
+                let at = head.iter().position(|column| *column == name).unwrap();
+                row.split(',').nth(at).unwrap().parse::<u64>().unwrap()
+            };
+            let took = cell("complete_ns") - cell("submit_ns");
+            assert_eq!(cell("queue_wait_ns") + cell("service_ns"), took, "{row}");
+        }
+        let said = here.ok(&format!("ssd run ./s.toml {files} -f --requests 5 --json"));
+        assert_eq!((&*said.err, &said.json()["requests"]["completed"]), ("", &5.into()));
+        let many = here.ok("ssd run ./s.toml --sweep queue_depth=1,2 --json").json();
+        assert_eq!(many["runs"][1]["set"]["queue_depth"], 2);
+        for (line, why) in [
+            ("./s.toml --request-log ./r.txt", "the name does not say the format"),
+            ("./s.toml --request-log ./r.csv", "exists already"),
+            ("./s.toml --sweep queue_depth", "expected KEY=V1,V2,..."),
+            ("./s.toml --sweep queue_depth=1,2 --trace -", "a sweep reads its trace once"),
+            ("./none.toml", "./none.toml"),
+        ] {
+            let said = here.refused(&format!("ssd run {line}"), 2);
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        assert!(here.refused("ssd idle ./none", 2).contains("./none"));
+        assert!(here.refused("ssd smart ./none", 2).contains("./none"));
+    }
 }
