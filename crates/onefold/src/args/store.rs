@@ -145,4 +145,22 @@ mod tests {
         let all = MemoryArgs { index_memory: most, map_memory: most, cache_memory: most };
         assert!(refused(all).starts_with("--index-memory"));
     }
+
+    #[test]
+    fn a_volume_has_a_byte_at_least_and_what_its_chunks_allow_at_most() {
+        let chunk = ChunkSize::MIN;
+        let check = |bytes| check_volume_size(ByteSize(bytes), chunk);
+        assert!(check(1).is_ok() && check(VOLUME_BYTES_MAX_AT_4K).is_ok());
+        for bytes in [0, VOLUME_BYTES_MAX_AT_4K + 1] {
+            let message = check(bytes).unwrap_err().message;
+            let most = ByteSize(VOLUME_BYTES_MAX_AT_4K);
+            assert!(message.ends_with(&format!("from 1 byte to {most} is possible")), "{message}");
+        }
+        let here = crate::commands::heard::Folder::new();
+        for line in ["--container-size 1K", "--container-size 5G"] {
+            here.refused(&format!("pool create ./p {line}"), 2);
+        }
+        let little = here.refused("pool create ./p --index-memory 0", 2);
+        assert!(!here.path("p").exists(), "{little}");
+    }
 }

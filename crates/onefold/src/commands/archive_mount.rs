@@ -159,3 +159,23 @@ fn unmount(mut mounted: Mounted, dir: &Path, printer: &Printer) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_to_mount_at_is_there_and_hides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("empty")).unwrap();
+        assert!(check_folder(&at("empty")).is_ok());
+        let missing = check_folder(&at("none")).unwrap_err();
+        assert!(missing.hints[0].starts_with("make it first: mkdir "), "{:?}", missing.hints);
+        fs::write(at("empty/file"), "").unwrap();
+        let hidden = check_folder(&at("empty")).unwrap_err();
+        assert!(hidden.message.ends_with(": it holds 'file', which would be hidden"));
+        let file = check_folder(&at("empty/file")).unwrap_err();
+        assert!(file.hints.is_empty(), "{:?}", file.hints);
+    }
+}

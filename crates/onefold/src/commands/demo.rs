@@ -154,3 +154,37 @@ fn read(from: &mut File, to: &mut [u8], path: &Path) -> Result<usize> {
     }
     Ok(filled)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn files_are_the_same_up_to_their_last_byte() {
+        let here = Folder::new();
+        let mut bytes = vec![7; PIECE_BYTES + 3];
+        here.file("a", &bytes);
+        here.file("b", &bytes);
+        here.file("short", &bytes[1..]);
+        here.file("piece", &bytes[..PIECE_BYTES]);
+        *bytes.last_mut().unwrap() = 8;
+        here.file("last", &bytes);
+        let is = |one: &str, other: &str| same(&here.path(one), &here.path(other)).unwrap();
+        assert!(is("a", "b") && is("piece", "piece"));
+        for other in ["short", "piece", "last"] {
+            assert!(!is("a", other) && !is(other, "a"), "{other}");
+        }
+        assert!(same(&here.path("a"), &here.path("none")).is_err());
+    }
+
+    #[test]
+    fn what_comes_in_small_reads_is_read_as_far_as_it_fits() {
+        let here = Folder::new();
+        here.file("a", b"abc");
+        let mut file = File::open(here.path("a")).unwrap();
+        let mut bytes = [0; 2];
+        let mut next = || read(&mut file, &mut bytes, Path::new("a")).unwrap();
+        assert_eq!([next(), next(), next()], [2, 1, 0]);
+    }
+}

@@ -147,4 +147,35 @@ mod tests {
         let found = ["program", "text", "folder", "nothing"].map(is_there);
         assert_eq!(found, [true, false, false, false]);
     }
+
+    #[test]
+    fn what_is_missing_is_told_with_what_helps() {
+        use crate::output::Heard;
+
+        let finding = |what: &str, found| Finding {
+            what: what.to_owned(),
+            found,
+            purpose: "tests",
+            remedy: "install it".to_owned(),
+        };
+        let printer = Printer::heard(&Heard::default());
+        let told = text(&[finding("fio", false), finding("openssl", true)], &printer);
+        let expected = "WHAT              FOR    WHAT TO DO\n\
+                        fio      missing  tests  install it\n\
+                        openssl  there    tests\n";
+        assert_eq!(told, expected);
+        let all = findings();
+        let named: Vec<&str> = all[PROGRAMS.len()..].iter().map(|one| &*one.what).collect();
+        let kernel = ["kernel: nbd", "kernel: ublk", "kernel: FUSE", "kernel: loop"];
+        assert_eq!(named, [&kernel[..], &["/dev/shm", "open files"]].concat());
+        assert!(is_program("sh") && !is_program("no-such-program"));
+        // As many are enough, and any test machine allows them.
+        assert!(all.last().unwrap().found);
+        let here = crate::commands::heard::Folder::new();
+        let json = here.onefold("doctor --json");
+        let missing = all.iter().any(|finding| !finding.found);
+        assert_eq!(json.code, u8::from(missing));
+        assert_eq!(json.json()["findings"].as_array().unwrap().len(), all.len());
+        assert!(here.onefold("doctor").out.starts_with("WHAT "));
+    }
 }

@@ -113,4 +113,23 @@ mod tests {
         heed(&counters);
         assert!(!counters.is_cancelled(), "the report would be about a part alone");
     }
+
+    #[test]
+    fn an_estimate_is_kept_and_merged_and_says_so() {
+        use crate::commands::heard::Folder;
+
+        let here = Folder::new();
+        here.file("data", &vec![7; 64 << 10]);
+        let said = here.ok("estimate ./data --partial ./part");
+        assert!(said.out.contains("64 KiB"), "{}", said.out);
+        let kept = "kept in ./part, for: onefold estimate merge FILE...\n";
+        assert_eq!(said.err, kept);
+        let merged = here.ok("estimate merge ./part --partial ./again");
+        assert_eq!((&merged.out, merged.err), (&said.out, kept.replace("./part", "./again")));
+        let json = here.ok("estimate merge ./again --json").out;
+        assert!(json.starts_with('{') && json.ends_with("}\n"), "{json}");
+        assert!(here.ok("estimate ./data --csv").out.contains(','));
+        assert!(here.refused("estimate ./none", 2).contains("./none"));
+        assert!(here.refused("estimate merge ./data", 2).contains("./data"));
+    }
 }

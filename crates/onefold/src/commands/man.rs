@@ -31,3 +31,22 @@ fn pages(command: &Command, folder: &Path) -> Result<()> {
     let below = command.get_subcommands().filter(|command| !command.is_hide_set());
     below.into_iter().try_for_each(|command| pages(command, folder))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn scripts_of_shells_and_a_page_for_each_command_are_written() {
+        let here = Folder::new();
+        let said = here.ok("man ./pages");
+        assert_eq!((&*said.out, &*said.err), ("", "wrote the manual pages into ./pages\n"));
+        for page in ["onefold.1", "onefold-pool.1", "onefold-volume-import.1"] {
+            let text = std::fs::read_to_string(here.path("pages").join(page)).unwrap();
+            assert!(text.contains(".SH NAME"), "{page}");
+        }
+        assert!(!here.path("pages/onefold-carry.1").exists(), "it is for no person");
+        let script = here.ok("completions bash").out;
+        assert!(script.contains("onefold") && script.contains("complete"), "{script}");
+    }
+}

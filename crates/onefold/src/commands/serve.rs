@@ -511,6 +511,10 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::args::Command;
+    use crate::commands::heard;
+    use crate::output::Heard;
+    use crate::test_pool;
 
     /// What the log says.
     #[derive(Clone, Default)]
@@ -547,5 +551,125 @@ mod tests {
             lines.map(|line| line.trim_end_matches("\u{1b}[0m").to_owned()).collect();
         let whole = |problem: &str| PoolError::Setting(problem.to_owned()).to_string();
         assert_eq!(problems, ["one", "two", "two"].map(whole));
+    }
+
+    fn args(line: &str) -> ServeArgs {
+        let Command::Serve(args) = heard::parsed(line) else { panic!("{line}") };
+        *args
+    }
+
+    fn parsed(line: &str, written: &[&str]) -> Parsed {
+        let command = heard::parsed(line);
+        let Command::Serve(serve) = command else { panic!("{line}") };
+        let global = crate::args::GlobalArgs {
+            config: None,
+            log: "warn".to_owned(),
+            log_format: "text".to_owned(),
+            quiet: false,
+        };
+        let args = crate::args::Args { global, command: Command::Serve(serve) };
+        let written = written.iter().map(|&flag| flag.to_owned()).collect();
+        Parsed { args, written, passed_over: Vec::new() }
+    }
+
+    #[test]
+    fn serving_ends_as_its_command_did_or_as_the_pool_was_closed() {
+        let ended = |command, stopped: Result<()>| {
+            let heard = Heard::default();
+            let code = verdict(command, stopped, &Printer::heard(&heard));
+            let said = std::mem::take(&mut *heard.lock().unwrap()).1;
+            (code.map(|code| format!("{code:?}")).map_err(|failure| failure.message), said)
+        };
+        let exit = |code| Ok(format!("{:?}", ExitCode::from(code)));
+        let bad = || Err(Failure::bad("full"));
+        let none = String::new();
+        assert_eq!(ended(None, Ok(())), (exit(0), "stopped; everything is flushed\n".to_owned()));
+        assert_eq!(ended(None, bad()), (Err("full".to_owned()), none.clone()));
+        assert_eq!(ended(Some(0), Ok(())), (exit(0), none.clone()));
+        assert_eq!(ended(Some(0), bad()), (Err("full".to_owned()), none.clone()));
+        assert_eq!(ended(Some(7), Ok(())), (exit(7), none));
+        assert_eq!(ended(Some(7), bad()), (exit(7), "error: full\n".to_owned()));
+    }
+
+    #[test]
+    fn options_that_mean_nothing_alone_are_refused() {
+        let refused =
+            |line: &str| refuse_nonsense(&args(line)).err().map(|failure| failure.message);
+        assert_eq!(refused("serve p"), None);
+        assert!(refused("serve p --rescue").unwrap().starts_with("--rescue changes nothing"));
+        assert_eq!(refused("serve p --rescue --read-only"), None);
+        assert_eq!(refused("serve p --read-only"), None);
+        let rules = "rules of what to keep need --snapshot-every";
+        assert_eq!(refused("serve p --keep-last 2"), Some(rules.to_owned()));
+        assert_eq!(refused("serve p --keep-last 2 --snapshot-every 1h"), None);
+        assert_eq!(refused("serve p --snapshot-every 1h"), None);
+        assert!(schedule(&args("serve p --snapshot-every 1h")).is_some());
+        assert!(schedule(&args("serve p")).is_none());
+    }
+
+    #[test]
+    fn flags_that_ask_for_another_pool_are_refused_by_name() {
+        let pool = test_pool::pool();
+        let refused = |line: &str, written: &[&str]| {
+            let (parsed, args) = (parsed(line, written), args(line));
+            must_match(&parsed, &args, &pool).err().map(|failure| (failure.message, failure.hints))
+        };
+        assert_eq!(refused("serve p --chunk-size 8K", &[]), None, "of a settings file, say");
+        let (message, hints) = refused("serve p --chunk-size 8K", &["chunk-size"]).unwrap();
+        assert_eq!(message, "pool 'p' exists, and its chunk size is 4 KiB, not 8 KiB");
+        assert_eq!(hints, ["leave that flag out, or make another pool"]);
+        assert_eq!(refused("serve p --chunk-size 4K", &["chunk-size"]), None);
+        let (message, _) = refused("serve p --size 1G", &["size"]).unwrap();
+        assert!(message.ends_with("has no volume 'main' for --size to apply to"), "{message}");
+        assert_eq!(refused("serve p --size 1G", &[]), None);
+        pool.create_volume(FIRST_VOLUME, ByteSize(1 << 30)).unwrap();
+        assert_eq!(refused("serve p --size 1G", &["size"]), None);
+        let (message, hints) = refused("serve p --size 2G", &["size"]).unwrap();
+        assert_eq!(message, "pool 'p' exists, and its size is 1 GiB, not 2 GiB");
+        assert_eq!(hints, ["leave --size out, or use: onefold volume resize"]);
+    }
+
+    #[test]
+    fn how_to_reach_what_is_served_is_said_for_every_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display().to_string();
+        let line = format!(
+            "serve {at} --listen unix:{at}/s --vhost-user {at}/m --vhost-user {at}/n=other@3"
+        );
+        let args = args(&line);
+        let how = listening(&args, (Sockets::take().unwrap(), None), None).unwrap();
+        let refused = refuse_socket_inside(folder.path(), &how).unwrap_err().message;
+        assert!(refused.ends_with("/s lies in the folder of the pool that is to be made"));
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert!(refuse_socket_inside(elsewhere.path(), &how).is_ok());
+        assert!(refuse_socket_inside(&folder.path().join("new"), &how).is_ok());
+        let exports: Arc<dyn Exports> = Arc::new(ExportTable::new());
+        let servers = Servers::start(&exports, &how).unwrap();
+        let heard = Heard::default();
+        let printer = Printer::heard(&heard);
+        let volumes = [("main".to_owned(), 1 << 30), ("two".to_owned(), 1 << 20)];
+        warn_of_missing(&servers, &volumes, &printer);
+        let said = std::mem::take(&mut *heard.lock().unwrap()).1.replace(&at, ".");
+        let missing = "warning: there is no volume 'other': machines find no disk at ./n until it \
+                       is made\n";
+        assert_eq!(said, missing);
+        introduce(&args, &servers, &volumes, 7, &printer);
+        let said = std::mem::take(&mut *heard.lock().unwrap()).1.replace(&at, ".");
+        servers.stop(Duration::ZERO);
+        assert!(said.starts_with("serving pool '.', generation 7\n"), "{said}");
+        for part in [
+            "\n  main  1 GiB  nbd+unix:///main?socket=./s\n",
+            "\n  two   1 MiB  nbd+unix:///two?socket=./s\n",
+            "\n\nconnect over unix:./s with, for example:\n",
+            "nbd+unix:///main?socket=./s",
+            "\n\na virtual machine has 'main' as its disk with:\n",
+            "\n\na virtual machine has 'other@3' as its disk with:\n",
+            "path=./m",
+            "path=./n",
+            "\n\nCtrl-C stops the server with everything flushed\n\
+             listening on unix:./s, vhost-user:./m, vhost-user:./n\n",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 }

@@ -158,4 +158,43 @@ mod tests {
         assert_eq!(rows(&info), expected);
         assert_eq!(seconds(61_002_999_999), "61.002 s");
     }
+
+    #[test]
+    fn a_trace_is_counted_and_converted_in_the_tests_own_process() {
+        use crate::commands::heard::Folder;
+
+        let here = Folder::new();
+        let csv = "time_ns,op,offset,length,identity,stream,pid,deduplicate\n\
+                   0,read,0,4096,,,,\n\
+                   1500000000,write,4096,8192,,,,\n";
+        here.file("t.csv", csv.as_bytes());
+        let told = here.ok("trace info ./t.csv").out;
+        let expected = "format                  csv\n\
+                        lines                     3\n\
+                        requests                  2\n\
+                        \x20 read                    1   4 KiB\n\
+                        \x20 write                   1   8 KiB\n\
+                        read share           50.0 %\n\
+                        footprint                   12 KiB\n\
+                        longest request              8 KiB\n\
+                        streams                   1\n\
+                        time span           1.500 s\n\
+                        skipped: comments and headers        1\n";
+        let words = |text: &str| -> Vec<String> {
+            text.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        assert_eq!(words(&told), words(expected));
+        assert_eq!(here.ok("trace info ./t.csv --json").json()["requests"], 2);
+        let said = here.ok("trace convert ./t.csv ./u.csv");
+        assert!(said.err.starts_with("csv: ") && said.out.is_empty(), "{}", said.err);
+        assert_eq!(std::fs::read_to_string(here.path("u.csv")).unwrap(), csv);
+        let name = here.refused("trace convert ./t.csv ./u.txt", 2);
+        let why = "error: the name './u.txt' does not say in which format to write\n\
+                   hint: say --to csv or --to parquet\n";
+        assert_eq!(name, why);
+        assert!(here.refused("trace convert ./t.csv - --to parquet", 2).contains("name a file"));
+        here.file("bad.csv", b"time_ns,op,offset,length,identity,stream,pid\n0,read,x,1,,,\n");
+        let bad = here.refused("trace info ./bad.csv", 2);
+        assert!(bad.contains("'./bad.csv'") && bad.contains("line 2 is no line"), "{bad}");
+    }
 }

@@ -588,4 +588,26 @@ mod tests {
         let why = "error: volume 'x.incomplete' is not an import of this stream that can go on\n";
         assert!(said.starts_with(why), "{said}");
     }
+
+    #[test]
+    fn a_snapshot_goes_to_whoever_asks_for_what_it_lacks() {
+        let here = streams();
+        // In a process of its own a receiver would be asked; here its command cannot be run.
+        let said = here.refused("volume send ./from main@a -- ./none", 2);
+        assert!(said.starts_with("error: cannot run './none': "), "{said}");
+        for (line, why) in [
+            ("main@c -- true", "main@c"),
+            ("main -- true", "'main' is no snapshot"),
+            ("main@a --resume 5 -- true", "not at 5"),
+        ] {
+            let said = here.refused(&format!("volume send ./from {line}"), 2);
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        let said = here.onefold("volume send ./from main@a -- true");
+        assert_eq!(said.code, 1);
+        assert!(!said.err.contains("go on with"), "nothing was begun: {}", said.err);
+        let failed = here.onefold("volume send ./from main@b --since main@a -- false");
+        assert_eq!(failed.code, 1);
+        assert!(failed.err.contains("the receiver, 'false', ended with exit status: 1"));
+    }
 }

@@ -192,10 +192,9 @@ mod tests {
         let (none, text) = ask(false);
         assert!(none.is_null());
         // It was made at no known time.
-        assert_eq!(
-            text,
-            "SNAPSHOT  MADE (UTC)   SIZE  DATA  ALONE  HELD  CLONES\nv@a                   1 MiB   0 B\n"
-        );
+        let table = "SNAPSHOT  MADE (UTC)   SIZE  DATA  ALONE  HELD  CLONES\n\
+                     v@a                   1 MiB   0 B\n";
+        assert_eq!(text, table);
         assert_eq!(ask(true).0, 0);
     }
 }

@@ -154,3 +154,16 @@ fn saved(share: f64) -> String {
 pub fn dollars(usd: f64) -> String {
     crate::table::count(usd.round() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_a_share_and_so_is_what_is_not() {
+        assert_eq!(saved(0.25), "25.0 % saved");
+        assert_eq!(saved(0.0), "0.0 % saved");
+        assert_eq!(saved(-0.25), "25.0 % more than without");
+        assert_eq!(dollars(1999.5), "2,000");
+    }
+}

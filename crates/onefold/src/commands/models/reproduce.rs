@@ -148,3 +148,36 @@ fn plot(outcome: &Outcome, folder: &Path, printer: &Printer) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn experiments_are_chosen_once_each_and_settings_are_toml() {
+        let all = chosen(&[]).unwrap();
+        let first = all[0].id.to_owned();
+        let twice = chosen(&[first.clone(), first.clone()]).unwrap();
+        assert_eq!(twice.iter().map(|one| one.id).collect::<Vec<_>>(), [&*first]);
+        assert!(chosen(&["none".to_owned()]).is_err());
+        assert_eq!(assignment("a = 3").unwrap(), ("a".to_owned(), toml::Value::Integer(3)));
+        for wrong in ["a", "a=", "=3", "a=b c"] {
+            let message = assignment(wrong).unwrap_err().message;
+            assert_eq!(message, format!("--set {wrong}: expected NAME=VALUE"));
+        }
+        let here = Folder::new();
+        let listed = here.ok("reproduce --list").out;
+        assert_eq!(listed.lines().count(), all.len());
+        assert!(listed.starts_with(&format!("{first} ")), "{listed}");
+        assert!(listed.contains(all[0].title));
+        let one = here.ok(&format!("reproduce {first} --list --json")).json();
+        assert_eq!(one, serde_json::json!([{ "id": first, "title": all[0].title }]));
+        let none = here.refused("reproduce none", 2);
+        assert!(
+            none.ends_with("hint: for all of them with their titles: onefold reproduce --list\n")
+        );
+        let data = here.refused(&format!("reproduce {first} --data ./none"), 2);
+        assert!(data.contains("cannot read './none'"), "{data}");
+    }
+}

@@ -120,3 +120,73 @@ fn write(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn a_dump_is_made_of_one_page_or_of_all_and_seen_through_again() {
+        let here = Folder::new();
+        let make = "scrambler make --preset lba-prbs31 --page-size 512 --pages 600";
+        let said = here.ok(&format!("{make} -o ./zeros"));
+        assert_eq!(said.err, "made 600 pages with lba-prbs31, 300 KiB\n");
+        let zeros = std::fs::read(here.path("zeros")).unwrap();
+        assert_eq!(zeros.len(), 600 * 512);
+        here.file("page", &[1; 512]);
+        here.file("all", &vec![1; 600 * 512]);
+        here.ok(&format!("{make} -o ./one --known ./page"));
+        here.ok(&format!("{make} -o ./many --known ./all"));
+        let one = std::fs::read(here.path("one")).unwrap();
+        assert!(one == std::fs::read(here.path("many")).unwrap() && one != zeros);
+        assert!(one.iter().zip(&zeros).all(|(a, b)| a ^ b == 1), "the same key stream");
+        here.file("odd", &[1; 513]);
+        for (more, why) in [
+            ("--known ./odd", "--known './odd' has 513 bytes; accepted are 512 (one page"),
+            ("--known unknown", "a dump is made of data; accepted are zeros and a file"),
+            ("--known ./none", "--known takes zeros or the file to write"),
+            ("--first-address 18446744073709551615", "would pass the last one, 2^64 - 1"),
+        ] {
+            let said = here.refused(&format!("{make} -o ./new {more}"), 2);
+            assert!(said.contains(why), "{more}: {said}");
+        }
+        assert!(!here.path("new").exists());
+        let found = here.ok("scrambler infer ./zeros --page-size 512 -o ./found.toml");
+        let rows: Vec<String> = found
+            .out
+            .lines()
+            .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        for row in [
+            "register length 31 bits",
+            "polynomial x^31 + x^28 + 1 (0x90000001)",
+            "pages in the dump 600",
+            "pages explained 600",
+        ] {
+            assert!(rows.iter().any(|one| one == row), "{row}: {rows:?}");
+        }
+        for row in [
+            "bit order ",
+            "byte order ",
+            "restarts ",
+            "seed ",
+            "raw bit error rate 0",
+            "confidence unrelated",
+            "pages needed ",
+            "pages verified ",
+        ] {
+            assert!(rows.iter().any(|one| one.starts_with(row)), "{row}: {rows:?}");
+        }
+        assert!(found.out.starts_with("register length "), "{}", found.out);
+        let written = "written to ./found.toml, for: onefold scrambler make --file ./found.toml\n";
+        assert_eq!(found.err, written);
+        here.ok("scrambler make --file ./found.toml --page-size 512 --pages 600 -o ./again");
+        assert!(std::fs::read(here.path("again")).unwrap() == zeros);
+        let json = here.ok("scrambler infer ./zeros --page-size 512 --json").json();
+        assert_eq!((&json["found"], &json["pages"]["in_dump"]), (&true.into(), &600.into()));
+        let short = here.refused("scrambler infer ./odd --page-size 512", 2);
+        assert!(short.contains("dump './odd' has 513 bytes; accepted is a positive multiple"));
+        let out = here.refused("scrambler infer ./zeros --page-size 512 -o -", 2);
+        assert!(out.contains("the report goes to stdout, the scrambler cannot"), "{out}");
+    }
+}

@@ -179,3 +179,25 @@ fn requests(size: usize) -> Result<f64> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_are_as_random_as_they_are_to_be() {
+        let random = &mut SplitMix64::new(1);
+        let zeros = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 0).count();
+        let noise = noise(random, 1003);
+        assert!(noise.len() == 1003 && zeros(&noise) < 20, "{}", zeros(&noise));
+        let half = compressible(random, 1024 + 100, HALF);
+        assert_eq!(half.len(), 1124);
+        for stretch in half.chunks(512) {
+            let (random, rest) = stretch.split_at(stretch.len().min(HALF));
+            assert!(zeros(random) < 10 && zeros(rest) == rest.len());
+        }
+        let mut done = 0;
+        let took = each(10, || done += 1);
+        assert!(done == REPEATS && took >= 0.0, "{took}");
+    }
+}

@@ -171,3 +171,21 @@ fn table(args: ArrayCalibrateArgs, measured: &[Measured]) -> String {
     let _ = writeln!(text, "{right} of {} are within {:.0} %.", rows.len(), 100.0 * RIGHT);
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn the_middle_is_that_of_the_order_and_a_load_has_a_size() {
+        assert_eq!(middle(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(middle(vec![4.0, 1.0, 3.0, 2.0]), 3.0);
+        assert_eq!(middle(vec![7.0]), 7.0);
+        let here = Folder::new();
+        for bytes in ["8388607", "4294967297"] {
+            let said = here.refused(&format!("array calibrate --bytes {bytes}"), 2);
+            assert!(said.ends_with("expected 8M to 4G\n"), "{said}");
+        }
+    }
+}

@@ -188,4 +188,28 @@ mod tests {
         let chunks = |data: &[u8]| data.chunks(512).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
         assert_eq!(chunks(&data), chunks(&other));
     }
+
+    #[test]
+    fn as_many_chunks_of_a_load_are_copies_as_it_says() {
+        use crate::args::Command;
+        use crate::args::models::{ArrayCommand, ModelCommand};
+        use crate::commands::heard;
+
+        let command = heard::parsed("array calibrate --bytes 8M");
+        let Command::Model(ModelCommand::Array(ArrayCommand::Calibrate(args))) = command else {
+            panic!("another command")
+        };
+        let chunk = args.chunk.bytes();
+        let copies = |share| {
+            let data = mixed(args, share);
+            assert_eq!(data.len(), 8 << 20);
+            let chunks = data.chunks(chunk).collect::<BTreeSet<_>>().len();
+            1.0 - chunks as f64 / (data.len() / chunk) as f64
+        };
+        assert_eq!(copies(0.0), 0.0);
+        assert!((0.45..0.55).contains(&copies(0.5)), "{}", copies(0.5));
+        assert!(copies(1.0) > 0.999);
+        let odd = ArrayCalibrateArgs { bytes: ByteSize((8 << 20) + 5), ..args };
+        assert_eq!(size(odd), 8 << 20);
+    }
 }
