@@ -1,7 +1,10 @@
 //! `onefold demo` and `onefold doctor`.
 //! Room: onefold.
 
-use crate::harness::Sandbox;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use crate::harness::{Sandbox, tool};
 
 #[test]
 fn the_demo_shows_all_of_it_and_leaves_nothing_behind() {
@@ -19,6 +22,23 @@ fn the_demo_shows_all_of_it_and_leaves_nothing_behind() {
     assert!(out.contains("logical") && out.contains("64 MiB") && out.contains("4.00x"), "{out}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the folder is gone");
     assert_eq!(sandbox.remembered(), 0, "and so is what the killed server left in memory");
+}
+
+#[test]
+fn a_demo_that_is_interrupted_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("tmp");
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = sandbox.command(&["demo"]);
+    let command = command.env("TMPDIR", &folder).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut demo = command.spawn().unwrap();
+    let mut said = BufReader::new(demo.stderr.take().unwrap()).lines().map(Result::unwrap);
+    said.find(|line| line.starts_with("1. A disk")).unwrap();
+    tool("kill", &["-INT", &demo.id().to_string()]);
+    let rest: Vec<String> = said.collect();
+    assert_eq!(demo.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.concat().contains("interrupted; the folder is gone again"), "{rest:?}");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "and so it is");
 }
 
 #[test]

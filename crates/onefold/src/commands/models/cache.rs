@@ -235,3 +235,57 @@ pub fn policies(args: CachePoliciesArgs, printer: &Printer) -> Result<()> {
 pub fn spec(printer: &Printer) -> Result<()> {
     printer.data(&Spec::commented())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn a_simulation_is_a_table_for_people_and_an_object_for_programs() {
+        let here = Folder::new();
+        let small = "cache run --set workload.data_mib=64 --set workload.read_gib=1 --set \
+                     workload.container_kib=512 --set sizes=0.1 --set policies=lru";
+        let table = "POLICY   SIZE    HITS   FILES   BYTES  WRITTEN   FILLS  A/B/C/D %  MS/FILE  DAYS\n\
+            lru     10.0%  13.86%  14.77%  12.89%  882 MiB  147.08   1/96/0/4   113.44  19.6\n\n\
+            2,049 reads of 128 containers: 16.01 per container; 1.00 GiB read of 64 MiB; 130.14 ms a \
+            file without the SSD\nresult f1c77a9e859ec113\n";
+        assert_eq!(here.ok(small).out, table);
+        let amplified = "\nPOLICY   SIZE     UNIT   FILLS  SSD WRITE AMPLIFICATION\n\
+            lru     10.0%  512 KiB  147.08                    1.005\n\
+            lru     10.0%  256 KiB  139.44                    1.000\n";
+        let said = here.ok(&format!("{small} --write-amplification 512,256"));
+        assert_eq!(said.out, [table, amplified].concat());
+        let curves = "POLICY   SIZE  MISSES   FILLS\n\
+            lru     10.0%  85.11%  145.33\n\n\
+            estimated from one of 2 containers; 16.01 reads per container\n";
+        assert_eq!(here.ok(&format!("{small} --set run.sample_one_in=2")).out, curves);
+        let json = here.ok(&format!("{small} --json --write-amplification 512")).json();
+        assert_eq!(json["result_hash"], "f1c77a9e859ec113");
+        assert_eq!(json["write_amplification"][0]["unit_kib"], 512);
+        let json = here.ok(&format!("{small} --set run.sample_one_in=2 --json")).json();
+        assert_eq!(json["sample_one_in"], 2);
+
+        let spec = here.ok("cache spec").out;
+        here.file("spec.toml", spec.as_bytes());
+        let laid_over = small.replace("cache run", "cache run ./spec.toml");
+        assert_eq!(here.ok(&laid_over).out, table, "the defaults");
+        let zero = here.refused(&format!("{small} --write-amplification 0"), 2);
+        assert_eq!(zero, "error: --write-amplification 0: expected 1 KiB or more\n");
+        assert!(here.refused("cache run --set x=1", 2).contains("unknown key `x`"));
+        here.file("t", b"time_ns,op,offset,length,identity,stream,pid\n0,write,0,4096,,,\n");
+        let nothing = here.refused("cache run --trace ./t", 2);
+        let why = "error: nothing is read: the trace has no reads\n\
+                   hint: --set trace.writes=1 counts writes as well\n";
+        assert_eq!(nothing, why);
+        let list = here.ok("cache policies").out;
+        let clock = "\nclock  FIFO with another round for what was used\n\
+                     \x20   rounds=1  rounds that an object can earn; 1 to 255\n";
+        assert!(list.starts_with("fifo  first in, first out\nlru  ") && list.contains(clock));
+        assert!(list.ends_with("\n\nSettings follow a colon: plc:threshold=8,delay=3\n"));
+        let bounds = list.matches(" (a bound: knows all requests beforehand)\n").count();
+        let json = here.ok("cache policies --json").json();
+        let policies = json["policies"].as_array().unwrap();
+        let offline = policies.iter().filter(|policy| policy["offline"] == true).count();
+        assert!(bounds > 0 && bounds == offline && offline < policies.len());
+    }
+}

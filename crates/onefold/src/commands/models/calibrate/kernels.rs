@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn data_are_as_random_as_they_are_to_be() {
         let random = &mut SplitMix64::new(1);
-        let zeros = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 0).count();
+        let zeros = |bytes: &[u8]| bytes.iter().map(|&byte| usize::from(byte == 0)).sum::<usize>();
         let noise = noise(random, 1003);
         assert!(noise.len() == 1003 && zeros(&noise) < 20, "{}", zeros(&noise));
         let half = compressible(random, 1024 + 100, HALF);

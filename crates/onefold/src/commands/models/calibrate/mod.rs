@@ -71,7 +71,9 @@ pub fn run(args: ArrayCalibrateArgs, printer: &Printer) -> Result<()> {
         });
     }
     if args.check {
-        return printer.data(&table(args, &measured));
+        let checks =
+            measured.iter().flat_map(|of| of.checks.iter().map(|one| (&*of.fingerprint, one)));
+        return printer.data(&table(args, checks.collect()));
     }
     let Measured { costs, checks, .. } = &measured[0];
     printer.data(&(heading(args, costs, checks) + &costs.description(args.chunk, cores)))
@@ -143,17 +145,15 @@ fn heading(args: ArrayCalibrateArgs, costs: &Costs, checks: &[Check]) -> String 
 }
 
 /// Every check, those first that are farthest off.
-fn table(args: ArrayCalibrateArgs, measured: &[Measured]) -> String {
-    let all = measured.iter().flat_map(|of| of.checks.iter().map(move |check| (of, check)));
-    let mut rows: Vec<(&Measured, &Check)> = all.collect();
+fn table(args: ArrayCalibrateArgs, mut rows: Vec<(&str, &Check)>) -> String {
     rows.sort_by(|(_, a), (_, b)| b.deviation.abs().total_cmp(&a.deviation.abs()));
     let right = rows.iter().filter(|(_, check)| check.deviation.abs() <= RIGHT).count();
     let mut table =
         Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
     table.row(["stored by", "duplicates", "measured", "model", "off by"]);
-    for (of, check) in &rows {
+    for (fingerprint, check) in &rows {
         table.row([
-            format!("{}, {} thread(s)", of.fingerprint, check.threads),
+            format!("{fingerprint}, {} thread(s)", check.threads),
             format!("{:.0} %", 100.0 * check.duplicate_share),
             format!("{:.3}", check.measured_cpu_s_per_gib),
             format!("{:.3}", check.model_cpu_s_per_gib),
@@ -179,13 +179,40 @@ mod tests {
 
     #[test]
     fn the_middle_is_that_of_the_order_and_a_load_has_a_size() {
-        assert_eq!(middle(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(middle(vec![4.0, 1.0, 3.0, 2.0]), 3.0);
-        assert_eq!(middle(vec![7.0]), 7.0);
+        let of = |values: &[u32]| middle(values.iter().map(|&v| f64::from(v)).collect()) as u32;
+        assert_eq!([of(&[3, 1, 2]), of(&[4, 1, 3, 2]), of(&[7])], [2, 3, 7]);
         let here = Folder::new();
         for bytes in ["8388607", "4294967297"] {
             let said = here.refused(&format!("array calibrate --bytes {bytes}"), 2);
             assert!(said.ends_with("expected 8M to 4G\n"), "{said}");
         }
+    }
+
+    #[test]
+    fn checks_are_a_table_with_the_farthest_off_first() {
+        use crate::args::Command;
+        use crate::args::models::{ArrayCommand, ModelCommand};
+        use crate::commands::heard;
+
+        let command = heard::parsed("array calibrate --bytes 8M --rounds 3");
+        let Command::Model(ModelCommand::Array(ArrayCommand::Calibrate(args))) = command else {
+            panic!("another command")
+        };
+        let check = |threads, deviation| Check {
+            duplicate_share: 0.5,
+            threads,
+            measured_cpu_s_per_gib: 1.0,
+            model_cpu_s_per_gib: 1.0 + deviation,
+            deviation,
+        };
+        let (near, far) = (check(1, 0.15), check(2, -0.25));
+        let told = table(args, vec![("blake3", &near), ("sha256", &far)]);
+        let expected = "CPU seconds a GiB, 8 MiB each time in chunks of 4 KiB, the middle of 3 \
+            round(s):\n\
+            \x20 stored by            duplicates  measured  model   off by\n\
+            \x20 sha256, 2 thread(s)        50 %     1.000  0.750  -25.0 %\n\
+            \x20 blake3, 1 thread(s)        50 %     1.000  1.150  +15.0 %\n\
+            1 of 2 are within 15 %.\n";
+        assert_eq!(told, expected);
     }
 }
