@@ -140,4 +140,18 @@ mod tests {
         assert!(last.starts_with("last scrub ended 2") && last.contains("nothing is wrong"));
         assert_eq!(here.ok("pool status ./p --json").json()["settings"]["chunk_bytes"], 8192);
     }
+
+    #[test]
+    fn what_a_cache_saved_last_is_told_to_whoever_names_its_folder() {
+        use crate::commands::heard::{self, Folder};
+        use crate::test_pool;
+
+        let here = Folder::new();
+        here.ok("pool create ./p --cache ./fast --cache-size 64M");
+        let without = here.ok("pool status ./p").out;
+        let with = here.ok("pool status ./p --cache ./fast").out;
+        assert!(with.len() > without.len() && with.to_lowercase().contains("cache"), "{with}");
+        let request = Request { cache_smart: Some("odd".to_owned()), ..Request::default() };
+        assert!(heard::operate(&test_pool::pool(), &table::POOL_STATUS, &request).is_err());
+    }
 }

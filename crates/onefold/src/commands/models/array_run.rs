@@ -184,3 +184,51 @@ fn all(specs: &[ServerSpec], args: &ArrayRunArgs, printer: &Printer) -> Result<V
         .map(|result| result.map(|outcome| outcome.report))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::heard::Folder;
+
+    #[test]
+    fn a_run_has_the_pictures_that_are_asked_for_and_a_sweep_a_line_for_each() {
+        let here = Folder::new();
+        let small = "array run --set workload.requests=200";
+        let said =
+            here.ok(&format!("{small} --chrome-trace ./c.json --chrome-steps 3 --flow ./f.svg"));
+        let [cut] = said.err.lines().collect::<Vec<_>>()[..] else { panic!("{}", said.err) };
+        assert!(cut.starts_with("the Chrome trace has the first 3 steps; "), "{cut}");
+        assert!(cut.ends_with(" more are left out") && !cut.contains("; 0 more"), "{cut}");
+        assert!(said.out.ends_with(
+            " keys behind these figures are assumptions; onefold array spec names them.\n"
+        ));
+        let svg = std::fs::read_to_string(here.path("f.svg")).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        let chrome = std::fs::read_to_string(here.path("c.json")).unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(&chrome).is_ok());
+        let whole = here.ok(&format!("{small} --chrome-trace ./d.json --chrome-steps 100000"));
+        assert_eq!((&whole.out, &*whole.err), (&said.out, ""));
+        let swept = here.ok(&format!("{small} --sweep seed=1,2"));
+        let names: Vec<&str> =
+            swept.out.lines().skip(2).map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(names, ["seed=1", "seed=2"]);
+        let json = here.ok(&format!("{small} --json")).json();
+        assert!(json["assumed_keys"].as_array().unwrap().len() > 20);
+        let runs = here.ok(&format!("{small} --sweep seed=1,2 --json --threads 1")).json();
+        assert_eq!(runs["runs"][1]["set"]["seed"], 2);
+        for (line, why) in [
+            ("--format msr", "--format: there is no trace that it could be of"),
+            ("--trace - --sweep seed=1,2", "--trace -: a sweep reads its trace once for every run"),
+            ("--set ssd.model=./none.toml", "none.toml"),
+            ("--flow ./f.svg", "'./f.svg' exists already"),
+        ] {
+            let said = here.refused(&format!("{small} {line}"), 2);
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        let presets = here.ok("scrambler list").out;
+        assert!(presets.starts_with("PRESET  ") && presets.contains("\nlba-prbs31 "), "{presets}");
+        let listed = here.ok("scrambler list --json");
+        assert!(serde_json::from_str::<serde_json::Value>(&listed.out).is_ok());
+        let shown = here.ok("scrambler show lba-prbs31").out;
+        assert!(shown.starts_with("name = \"lba-prbs31\"\n"), "{shown}");
+    }
+}
