@@ -8,7 +8,8 @@
 //!    before.
 //! 3. What was reserved or written together is an extent, and none of it is given back as long as
 //!    any of it is in use: a hole in its middle gives nothing.
-//! Source: btrfs(5), "nodatacow" and "Bookend extents"; FS_NOCOW_FL in `ioctl_iflags`(2).
+//!
+//! Source: btrfs(5), "nodatacow" and "Bookend extents"; `FS_NOCOW_FL` in `ioctl_iflags`(2).
 
 use std::fs::File;
 
