@@ -245,10 +245,11 @@ mod tests {
         let here = Folder::new();
         let small = "cache run --set workload.data_mib=64 --set workload.read_gib=1 --set \
                      workload.container_kib=512 --set sizes=0.1 --set policies=lru";
-        let table = "POLICY   SIZE    HITS   FILES   BYTES  WRITTEN   FILLS  A/B/C/D %  MS/FILE  DAYS\n\
+        let table = "\
+            POLICY   SIZE    HITS   FILES   BYTES  WRITTEN   FILLS  A/B/C/D %  MS/FILE  DAYS\n\
             lru     10.0%  13.86%  14.77%  12.89%  882 MiB  147.08   1/96/0/4   113.44  19.6\n\n\
-            2,049 reads of 128 containers: 16.01 per container; 1.00 GiB read of 64 MiB; 130.14 ms a \
-            file without the SSD\nresult f1c77a9e859ec113\n";
+            2,049 reads of 128 containers: 16.01 per container; 1.00 GiB read of 64 MiB; 130.14 ms \
+            a file without the SSD\nresult f1c77a9e859ec113\n";
         assert_eq!(here.ok(small).out, table);
         let amplified = "\nPOLICY   SIZE     UNIT   FILLS  SSD WRITE AMPLIFICATION\n\
             lru     10.0%  512 KiB  147.08                    1.005\n\

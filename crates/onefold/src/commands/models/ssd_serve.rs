@@ -532,4 +532,42 @@ mod tests {
         assert_eq!(refused("s=keep", one), Some(nameless.to_owned()));
         assert_eq!(refused("s", one), None);
     }
+
+    #[test]
+    fn how_to_reach_a_drive_is_said_for_every_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display().to_string();
+        let line = format!("ssd serve --dir d --listen unix:{at}/s --vhost-user {at}/m --pace");
+        let Command::Model(ModelCommand::Ssd(SsdCommand::Serve(args))) = heard::parsed(&line)
+        else {
+            panic!("another command")
+        };
+        let how = listening(&args, (Sockets::take().unwrap(), None), None).unwrap();
+        let all: Arc<dyn Exports> = Arc::new(ExportTable::new());
+        let servers = Servers::start(&all, &how).unwrap();
+        let told = |exports: &[Export]| {
+            let heard = Heard::default();
+            introduce(&args, &servers, (1 << 20, 7), exports, &Printer::heard(&heard));
+            std::mem::take(&mut *heard.lock().unwrap()).1.replace(&at, ".")
+        };
+        let (one, several) = (told(&EXPORTS[..1]), told(&EXPORTS));
+        servers.stop(Duration::ZERO);
+        let first = "serving drive 'd' of 1 MiB, at the modelled pace, generation 7\n\n\
+                     connect over unix:./s with, for example:\n";
+        assert!(one.starts_with(first), "{one}");
+        let last = "\n\nlook at its health with: onefold ssd smart d\n\
+                    Ctrl-C stops the drive with everything flushed\n\
+                    listening on unix:./s, vhost-user:./m\n";
+        assert!(one.ends_with(last), "{one}");
+        for part in [
+            "nbd+unix:///?socket=./s",
+            "\n\na virtual machine has it as its disk with:\n",
+            "path=./m",
+        ] {
+            assert!(one.contains(part), "{part}: {one}");
+        }
+        let named = "\n\nexports 'deduplicate' and 'keep' say of each write whether it is \
+                     deduplicated\n";
+        assert!(several.contains(named) && !one.contains("exports "), "{several}");
+    }
 }
