@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal as _, Write as _};
 
 use onefold_block::ByteSize;
 use onefold_control::Report;
-use onefold_pool::{Budgets, SNAPSHOT_MARK};
+use onefold_pool::{Budgets, SNAPSHOT_MARK, Volume};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,14 +29,23 @@ pub struct Request {
     pub force: bool,
 }
 
+/// Who uses a volume or a snapshot now: how many clients of the server, if any.
+pub fn clients_of(context: &Context<'_>, volume: &Volume) -> Option<String> {
+    clients(context.live?.exports.clients_of(volume) as u64)
+}
+
+fn clients(count: u64) -> Option<String> {
+    (count > 0).then(|| plural(count, "client", "clients"))
+}
+
 /// Delete the volume or the snapshot, and give up what only it had.
 pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let failed = |error| context.failed(error);
     let (pool, name) = (context.pool, &request.name);
     let volume = pool.volume(name).map_err(failed)?;
-    let clients = context.live.map_or(0, |live| live.exports.clients_of(&volume));
-    if clients > 0 && !request.force {
-        let clients = plural(clients as u64, "client", "clients");
+    if let Some(clients) = clients_of(context, &volume)
+        && !request.force
+    {
         return Err(Failure::nothing_done(format!(
             "{} '{name}' is in use by {clients}",
             kind_of(name)
@@ -125,6 +134,14 @@ mod tests {
     use super::*;
     use crate::commands::heard::Folder;
     use crate::output::Heard;
+
+    #[test]
+    fn one_client_is_enough_to_be_in_use() {
+        assert_eq!(
+            [0, 1, 2].map(clients),
+            [None, Some("1 client".into()), Some("2 clients".into())]
+        );
+    }
 
     #[test]
     fn only_yes_is_yes() {

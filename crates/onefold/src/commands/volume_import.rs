@@ -345,6 +345,7 @@ mod tests {
     fn sizes_are_exact_where_their_short_form_is_not_and_long_names_are_cut() {
         assert_eq!(exact(1 << 20), "1 MiB");
         assert_eq!(exact((1 << 20) + 1), "1.00 MiB (1048577 bytes)");
+        assert_eq!(exact(1536), "1.50 KiB (1536 bytes)");
         assert_eq!(exact(1000), "1000 B");
         assert_eq!(incomplete("main"), "main.incomplete");
         let long = "a".repeat(255);

@@ -7,6 +7,7 @@ use onefold_pool::{Budgets, PoolError, SnapshotInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::volume_delete::clients_of;
 use super::volume_snapshot::give_up_deleted;
 use crate::args::VolumePruneArgs;
 use crate::failure::Result;
@@ -137,9 +138,7 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let mut decisions = decide(&snapshots, &keep);
     for decision in decisions.iter_mut().filter(|decision| !decision.kept) {
         let device = context.pool.volume(&decision.name).map_err(failed)?;
-        let clients = context.live.map_or(0, |live| live.exports.clients_of(&device));
-        if clients > 0 {
-            let clients = plural(clients as u64, "client", "clients");
+        if let Some(clients) = clients_of(context, &device) {
             decision.reasons.push(format!("in use by {clients}"));
             decision.kept = true;
         } else if !dry_run {
@@ -256,6 +255,8 @@ mod tests {
         assert_eq!(prune(2, true), (two.clone(), planned));
         assert_eq!(pool.snapshots(None).unwrap().len(), 3);
         assert_eq!(prune(2, false), (two, "deleted 1 snapshot".to_owned()));
+        // Those that are being deleted would be among them.
+        assert_eq!(pool.status().unwrap().snapshots, 2);
         assert_eq!(prune(1, false).1, "deleted 1 snapshot");
         assert_eq!(pool.snapshots(None).unwrap().len(), 1);
         pool.delete_snapshot("v@c").unwrap();

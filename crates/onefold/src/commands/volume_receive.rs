@@ -32,7 +32,6 @@ use crate::operate::remote_volume::Asked;
 use crate::operate::{Context, Operation, table};
 use crate::output::Printer;
 use crate::progress;
-use crate::table::plural;
 
 /// What was received, and the volume that is to be that.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -51,9 +50,7 @@ pub fn operate_adopt(context: &Context<'_>, request: &AdoptRequest) -> Result<Re
     let failed = |error| context.failed(error);
     let AdoptRequest { received, volume, base } = request;
     let device = context.pool.volume(volume).map_err(failed)?;
-    let clients = context.live.map_or(0, |live| live.exports.clients_of(&device));
-    if clients > 0 {
-        let clients = plural(clients as u64, "client", "clients");
+    if let Some(clients) = volume_delete::clients_of(context, &device) {
         return Err(Failure::nothing_done(format!("volume '{volume}' is in use by {clients}"))
             .hint("disconnect what uses it first"));
     }

@@ -11,7 +11,7 @@ use onefold_pool::{Budgets, SnapshotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::volume_delete::confirmed;
+use super::volume_delete::{clients_of, confirmed};
 use crate::args::{VolumeCloneArgs, VolumeHoldArgs, VolumeRollbackArgs, VolumeSnapshotArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -19,7 +19,6 @@ use crate::operate::door::{self, Opening};
 use crate::operate::{Context, Operation, table};
 use crate::output::Printer;
 use crate::random::random;
-use crate::table::plural;
 
 /// Map pages looked at between two looks at whether all of a deletion is done, in bytes.
 const DELETION_BYTES: u64 = 16 << 20;
@@ -108,9 +107,9 @@ pub fn operate_rollback(context: &Context<'_>, request: &RollbackRequest) -> Res
     let name = &request.snapshot;
     let (volume, _) = onefold_pool::split_snapshot_name(name).map_err(failed)?;
     let device = context.pool.volume(volume).map_err(failed)?;
-    let clients = context.live.map_or(0, |live| live.exports.clients_of(&device));
-    if clients > 0 && !request.force {
-        let clients = plural(clients as u64, "client", "clients");
+    if let Some(clients) = clients_of(context, &device)
+        && !request.force
+    {
         return Err(Failure::nothing_done(format!("volume '{volume}' is in use by {clients}"))
             .hint("disconnect what uses it first; --force rolls it back all the same"));
     }

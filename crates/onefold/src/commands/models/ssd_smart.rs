@@ -394,11 +394,11 @@ mod tests {
         };
         let none = Pending::default();
         assert!(said(&report(), &none).is_empty());
-        let pending = Pending { records: 1, pages: 2, lost: Some("torn".to_owned()) };
+        let pending = Pending { records: 1, pages: 1, lost: Some("torn".to_owned()) };
         let expected = [
             "",
             "1 change is acknowledged and",
-            "2 pages are acknowledged and",
+            "1 page is acknowledged and",
             "What is in memory alone",
         ];
         assert_eq!(said(&report(), &pending), expected);
