@@ -1,9 +1,9 @@
 //! What is different on btrfs, which copies what is overwritten.
 //! Room: onefold-block.
 //! 1. Space that was set aside for a file does not cover what is written over: each overwrite takes
-//!    new space, and on a full disk a flush would fail whose writes were answered. So files that are
-//!    overwritten are made without copying, as `chattr +C` does it; libvirt's disks and journald's
-//!    logs are made so, too.
+//!    new space, and on a full disk a flush would fail whose writes were answered. So files that
+//!    are overwritten are made without copying, as `chattr +C` does it; libvirt's disks and
+//!    journald's logs are made so, too.
 //! 2. What a removed file took counts as free only after the next transaction, though it can be had
 //!    before.
 //! 3. What was reserved or written together is an extent, and none of it is given back as long as

@@ -345,8 +345,8 @@ impl FileMedia {
     }
 
     /// Answer a reservation that cannot succeed before the file system tries: ext4 keeps what it
-    /// took until it ran out, which leaves nothing for anybody else. btrfs takes all or nothing, and
-    /// has more than it says.
+    /// took until it ran out, which leaves nothing for anybody else. btrfs takes all or nothing,
+    /// and has more than it says.
     fn refuse_hopeless(&self, end: u64, len: u64) -> Result<(), MediaError> {
         let file_system =
             fstatvfs(&self.file).map_err(|e| failed("measure", &self.path, e.into()))?;

@@ -125,8 +125,8 @@ fn a_store_that_cannot_punch_is_a_full_disk_and_nothing_else() {
     full_without_punching(|folder| folder.fail_from(&[OpKind::Punch], 1, FaultKind::Enospc));
 }
 
-/// btrfs counts a page as given back that its extent still takes: what was dead would count as gone,
-/// and not be moved any more when there is room for that.
+/// btrfs counts a page as given back that its extent still takes: what was dead would count as
+/// gone, and not be moved any more when there is room for that.
 #[test]
 fn a_store_that_gives_no_single_page_back_is_not_asked_to() {
     let folder = full_without_punching(SimFolder::keep_pages);
