@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn the_busiest_come_first_or_all_by_name() {
         let at = |second: u64| {
-            let row = |export: &str, verb: &str, rate: u64| json!({ "export": export, "verb": verb, "value": rate * second });
+            let row = |export: &str, verb: &str, rate: u64| {
+                let value = rate * second;
+                json!({ "export": export, "verb": verb, "value": value })
+            };
             let read = ["a", "c"].map(|export| row(export, "read", 5));
             let [a, c] = read;
             let rows = json!([a, row("b", "read", 50), c, row("d", "write", 20)]);

@@ -268,7 +268,7 @@ mod tests {
         let bar = Bar::hidden();
         let moved = export(&volume, "v", &target, &bar).unwrap();
         assert_eq!(moved, Moved { bytes: 4 << 20, data_bytes: data });
-        assert_eq!(bar.position(), data);
+        assert_eq!(bar.counts().0, data);
         target.finish().unwrap();
 
         let bar = Bar::hidden();
@@ -277,7 +277,7 @@ mod tests {
         let known = source.data_bytes().unwrap();
         let moved = import(source, &back, "v", true, None, &bar).unwrap();
         assert_eq!((moved.bytes, moved.data_bytes), (4 << 20, known));
-        assert_eq!(bar.position(), known);
+        assert_eq!(bar.counts().0, known);
         let (mut a, mut b) = (vec![0; 4 << 20], vec![1; 4 << 20]);
         volume.read_at(0, &mut a).unwrap();
         back.read_at(0, &mut b).unwrap();

@@ -307,7 +307,7 @@ mod tests {
         let bad = Bad { error: corrupt, map: true, tail: 0 };
         let (moved, _) = export_readable(&bad, "main", &target, &bar).unwrap();
         // The pieces that were looked at, readable or not: five blocks but for the hole.
-        assert_eq!((bar.position(), moved.data_bytes), (4 * BLOCK, 3 * BLOCK));
+        assert_eq!((bar.counts().0, moved.data_bytes), (4 * BLOCK, 3 * BLOCK));
         let cut = Bad { error: corrupt, map: true, tail: 100 };
         let (moved, damage, _) = export_of(&cut, &folder.path().join("cut")).unwrap();
         assert_eq!(moved.bytes, 8 * BLOCK + 100);
