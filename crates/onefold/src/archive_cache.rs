@@ -132,27 +132,19 @@ pub fn report(archive: &Archive, args: &TierArgs) -> Option<CacheReport> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        tier: TierArgs,
-    }
 
     #[test]
     fn a_drive_is_asked_only_where_what_may_be_written_follows_from_its_years() {
         let asks = |flags: &[&str]| {
             let line = [&["x", "--cache", "f", "--cache-endurance", "smart"], flags].concat();
-            must_ask(&Line::parse_from(line).tier)
+            must_ask(&TierArgs::of(line))
         };
         let (years, per_day) = (["--cache-years", "5"], ["--cache-writes-per-day", "0.3"]);
         assert!(asks(&years) && !asks(&[]) && !asks(&per_day));
         let around = |mode| {
             let line = ["x", "--cache", "f", "--cache-mode", mode];
-            must_write_around(&Line::parse_from(line).tier).is_ok()
+            must_write_around(&TierArgs::of(line)).is_ok()
         };
         assert!(around("write-around") && !around("write-through"));
         assert!(must_be_open(Some(Path::new("f")), false).is_ok());

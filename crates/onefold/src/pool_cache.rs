@@ -218,20 +218,12 @@ pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathB
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        tier: TierArgs,
-    }
 
     #[test]
     fn there_is_something_to_be_said_of_a_cache_if_there_is_to_be_one() {
         let report = |line: &[&str]| {
-            let life = Arc::new(Watched::of_nothing(&Line::parse_from(line).tier));
+            let life = Arc::new(Watched::of_nothing(&TierArgs::of(line.iter().copied())));
             ServedCache { tier: None, problem: Some("why".to_owned()), life }.report()
         };
         assert!(report(&["x"]).is_none());

@@ -100,3 +100,16 @@ fn parse_policy(text: &str) -> Result<String, String> {
     }
     Ok(text.to_owned())
 }
+
+#[cfg(test)]
+impl TierArgs {
+    /// What these words of a command line say, of which the first is the program.
+    pub fn of<'w>(words: impl IntoIterator<Item = &'w str>) -> Self {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            tier: TierArgs,
+        }
+        <Line as clap::Parser>::parse_from(words).tier
+    }
+}

@@ -196,8 +196,6 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
     fn drive(used_percent: u64, written: u64) -> Drive {
@@ -234,17 +232,11 @@ mod tests {
         assert!("much".parse::<Endurance>().unwrap_err().contains("or smart, to ask the drive"));
     }
 
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        tier: TierArgs,
-    }
-
     #[test]
     fn a_drive_is_asked_once_a_day_and_what_was_said_is_not() {
         let watched = |endurance: &str| {
             let flags = ["x", "--cache-endurance", endurance, "--cache", "/nowhere/at/all"];
-            Watched::of_nothing(&Line::parse_from(flags).tier)
+            Watched::of_nothing(&TierArgs::of(flags))
         };
         for (endurance, is_asked) in [("smart:/dev/x", true), ("600T", false)] {
             let watched = watched(endurance);
@@ -261,7 +253,7 @@ mod tests {
 
     #[test]
     fn years_are_turned_into_a_budget_by_what_is_left() {
-        let of = |flags: &[&str]| Line::parse_from([&["x", "--cache", "f"], flags].concat()).tier;
+        let of = |flags: &[&str]| TierArgs::of([&["x", "--cache", "f"], flags].concat());
         let life = Some(Life::of(drive(50, 4_000_000)));
         let years = of(&["--cache-years", "2"]);
         let expected = (4_000_000.0 / (2.0 * 365.25)) as u64;

@@ -105,7 +105,6 @@ impl ControlSocket {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use clap::Parser as _;
     use onefold_block::ByteSize;
     use onefold_control::http::Body;
     use onefold_nbd::{Exports, ListenAddr};
@@ -117,12 +116,6 @@ mod tests {
     use crate::serve::listeners::{Listening, Places, Servers};
     use crate::serve::pool_exports::PoolExports;
     use crate::test_pool;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        tier: TierArgs,
-    }
 
     #[test]
     fn a_server_answers_of_its_pool_its_clients_and_its_end() {
@@ -150,7 +143,7 @@ mod tests {
         assert_eq!((live.addresses.len(), live.background().is_none()), (1, true));
         assert_eq!(live.addresses[0].address, at.to_string());
         assert_eq!((live.connections)(), 0);
-        let life = Arc::new(Watched::of_nothing(&Line::parse_from(["x"]).tier));
+        let life = Arc::new(Watched::of_nothing(&TierArgs::of(["x"])));
         let cache = Arc::new(ServedCache { tier: None, problem: None, life });
         let at = folder.path().to_owned();
         let served = Served { pool, at, cache, live, jobs: OnceLock::new() };
