@@ -41,6 +41,19 @@ fn small_containers(sandbox: &Sandbox, pool: &str, size: &str) {
     sandbox.ok(&["volume", "create", pool, "main", "--size", size]);
 }
 
+#[test]
+fn a_disk_too_small_for_one_container_is_refused_and_stays_empty() {
+    if !can_mount("too small") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let _disk = small_disk(&sandbox, 2);
+    let said = sandbox.onefold(&["pool", "create", "disk/pool"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("left, and a pool needs "), "{}", said.err);
+    assert_eq!(fs::read_dir(sandbox.path("disk/pool")).unwrap().count(), 0);
+}
+
 /// Mebibytes of the volume that is overwritten: 64, or what the environment asks for.
 fn volume_mib() -> u64 {
     std::env::var("ONEFOLD_TEST_VOLUME_MIB").map_or(64, |mib| mib.parse().unwrap())

@@ -23,6 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::progress;
+use crate::table::plural;
 
 /// How often the bar moves.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -141,8 +142,8 @@ fn single(args: &SsdRunArgs, spec: &DriveSpec, printer: &Printer) -> Result<()> 
     if let (Some(path), Some(file), Some(trace)) = (chrome, chrome_file.take(), &outcome.chrome) {
         write_chrome(path, file, trace)?;
         if trace.left_out() > 0 {
-            let operations = args.chrome_operations;
-            printer.note(&format!("kept the first {operations} operations in the Chrome trace"));
+            let kept = plural(args.chrome_operations as u64, "operation", "operations");
+            printer.note(&format!("kept the first {kept} in the Chrome trace"));
         }
     }
     if args.json {
@@ -372,7 +373,7 @@ mod tests {
         here.file("s.toml", small.as_bytes());
         let files = "--chrome-trace ./c.json --request-log ./r.csv";
         let said = here.ok(&format!("ssd run ./s.toml {files} --chrome-operations 1"));
-        assert_eq!(said.err, "kept the first 1 operations in the Chrome trace\n");
+        assert_eq!(said.err, "kept the first 1 operation in the Chrome trace\n");
         assert!(said.out.contains("200 of 200 answered in "), "{}", said.out);
         let chrome = std::fs::read_to_string(here.path("c.json")).unwrap();
         assert!(serde_json::from_str::<serde_json::Value>(&chrome).is_ok());
