@@ -136,7 +136,6 @@ fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
         (ext4, "(0, 2)", 64 << 10, false),
         (ext4, "(1,)", 64 << 10, true),
         (ext4, "(0, 1, 2)", 4096, true),
-        (btrfs, "(0, 2)", 64 << 10, false),
         (btrfs, "(1,)", 64 << 10, true),
     ] {
         if make == btrfs && !knows_btrfs() {
