@@ -13,7 +13,8 @@ use super::bytes::{checked, checksum};
 use super::container::HEADER_BYTES;
 
 /// Bytes of content that are compressed together, unless one chunk has more. Whoever wants one
-/// chunk reads all of its group and decodes it up to there; damage may take along the chunks beside.
+/// chunk reads all of its group and decodes it up to there; damage may take the chunks beside it
+/// along.
 pub const GROUP_BYTES: usize = 256 << 10;
 /// The same for machine code of large files, which takes 6 % less for it and is mostly wanted as a
 /// whole.
