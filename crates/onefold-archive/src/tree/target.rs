@@ -166,50 +166,17 @@ impl Target {
             }
             Kind::File | Kind::Directory => unreachable!("handled above"),
         })?;
-        let dressed = match kind {
-            // The file that it is another name of has them.
-            Kind::HardLink { .. } => Ok(()),
-            _ => self.dress_by_name(at, &other, &entry, problems),
-        };
-        let done = dressed.and_then(|()| rename(at, &other, name, self.overwrite));
+        // The file that it is another name of has all that is set here.
+        if !matches!(kind, Kind::HardLink { .. }) {
+            dress_by_name(at, &other, &entry, self.gives_away, problems);
+        }
+        let done = rename(at, &other, name, self.overwrite);
         // Of two names of one file a rename leaves both. A second failure tells no more than the
         // first.
         if done.is_err() || matches!(kind, Kind::HardLink { .. }) {
             let _ = rustix::fs::unlinkat(at, &other, AtFlags::empty());
         }
         done
-    }
-
-    /// Owner, rights and times of what has no handle.
-    fn dress_by_name(
-        &self,
-        at: BorrowedFd<'_>,
-        name: &OsStr,
-        entry: &Entry,
-        problems: &mut Vec<Problem>,
-    ) -> rustix::io::Result<()> {
-        let Metadata { mode, uid, gid, .. } = entry.metadata;
-        if self.gives_away {
-            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            rustix::fs::chownat(at, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-        }
-        if !matches!(entry.kind, Kind::Symlink { .. }) {
-            // Made a moment ago by this process, and no link.
-            rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
-        }
-        for (attribute, value) in &entry.metadata.xattrs {
-            // The folder by its handle, and nothing after its name is followed.
-            let path = Path::new("/proc/self/fd").join(at.as_raw_fd().to_string()).join(name);
-            let attribute = OsStr::from_bytes(attribute);
-            if let Err(errno) = rustix::fs::lsetxattr(&path, attribute, value, XattrFlags::empty())
-            {
-                let why =
-                    format!("an extended attribute cannot be set: {}", io::Error::from(errno));
-                problem(&entry.path, &why, problems);
-            }
-        }
-        let times = times(&entry.metadata);
-        rustix::fs::utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// The next bytes of the file; dropped if it could not be made.
@@ -352,7 +319,8 @@ fn times(metadata: &Metadata) -> Timestamps {
     Timestamps { last_access: omit, last_modification: Timespec { tv_sec, tv_nsec } }
 }
 
-/// Owner, attributes, rights and times, in the order in which each survives the next.
+/// Owner, attributes, rights and times, in the order in which each survives the next. What cannot
+/// be set is told; what was made stays.
 fn dress(
     handle: BorrowedFd<'_>,
     path: &[u8],
@@ -360,23 +328,59 @@ fn dress(
     gives_away: bool,
     problems: &mut Vec<Problem>,
 ) {
-    let mut check = |what: &str, result: rustix::io::Result<()>| {
-        if let Err(errno) = result {
-            problem(path, &format!("{what}: {}", io::Error::from(errno)), problems);
-        }
-    };
+    let mut check = |what, result| tell(path, what, result, problems);
     if gives_away {
         let (uid, gid) = (Uid::from_raw(metadata.uid), Gid::from_raw(metadata.gid));
-        check("its owner cannot be set", rustix::fs::fchown(handle, Some(uid), Some(gid)));
+        check(OWNER, rustix::fs::fchown(handle, Some(uid), Some(gid)));
     }
     for (name, value) in &metadata.xattrs {
-        let set =
-            rustix::fs::fsetxattr(handle, OsStr::from_bytes(name), value, XattrFlags::empty());
-        check("an extended attribute cannot be set", set);
+        let name = OsStr::from_bytes(name);
+        check(ATTRIBUTE, rustix::fs::fsetxattr(handle, name, value, XattrFlags::empty()));
     }
-    let mode = Mode::from_raw_mode(metadata.mode);
-    check("its rights cannot be set", rustix::fs::fchmod(handle, mode));
-    check("its times cannot be set", rustix::fs::futimens(handle, &times(metadata)));
+    check(RIGHTS, rustix::fs::fchmod(handle, Mode::from_raw_mode(metadata.mode)));
+    check(TIMES, rustix::fs::futimens(handle, &times(metadata)));
+}
+
+/// The same for what has no handle.
+fn dress_by_name(
+    at: BorrowedFd<'_>,
+    name: &OsStr,
+    entry: &Entry,
+    gives_away: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let metadata = &entry.metadata;
+    let mut check = |what, result| tell(&entry.path, what, result, problems);
+    if gives_away {
+        let (uid, gid) = (Uid::from_raw(metadata.uid), Gid::from_raw(metadata.gid));
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        check(OWNER, rustix::fs::chownat(at, name, Some(uid), Some(gid), flags));
+    }
+    if !matches!(entry.kind, Kind::Symlink { .. }) {
+        // Made a moment ago by this process, and no link.
+        let mode = Mode::from_raw_mode(metadata.mode);
+        check(RIGHTS, rustix::fs::chmodat(at, name, mode, AtFlags::empty()));
+    }
+    for (attribute, value) in &metadata.xattrs {
+        // The folder by its handle, and nothing after its name is followed.
+        let path = Path::new("/proc/self/fd").join(at.as_raw_fd().to_string()).join(name);
+        let attribute = OsStr::from_bytes(attribute);
+        check(ATTRIBUTE, rustix::fs::lsetxattr(&path, attribute, value, XattrFlags::empty()));
+    }
+    let times = times(metadata);
+    check(TIMES, rustix::fs::utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW));
+}
+
+const OWNER: &str = "its owner cannot be set";
+const ATTRIBUTE: &str = "an extended attribute cannot be set";
+const RIGHTS: &str = "its rights cannot be set";
+const TIMES: &str = "its times cannot be set";
+
+/// Tell of what could not be set.
+fn tell(path: &[u8], what: &str, result: rustix::io::Result<()>, problems: &mut Vec<Problem>) {
+    if let Err(errno) = result {
+        problem(path, &format!("{what}: {}", io::Error::from(errno)), problems);
+    }
 }
 
 #[cfg(test)]
@@ -578,9 +582,9 @@ mod tests {
             assert_eq!(said(&problems), [""; 0]);
         } else {
             let why = "Operation not permitted (os error 1)";
-            let expected = [format!("f: its owner cannot be set: {why}"), format!("l: {why}")];
+            let expected = ["f", "l"].map(|name| format!("{name}: its owner cannot be set: {why}"));
             assert_eq!(said(&problems), expected);
-            assert_eq!(names(folder.path()), ["f"]);
+            assert_eq!(names(folder.path()), ["f", "l"]);
         }
         // Nothing but files and folders has attributes of users.
         problems.clear();
@@ -589,5 +593,23 @@ mod tests {
         assert!(target.begin(pipe, &mut problems).unwrap());
         assert_eq!(problems.len(), 1);
         assert!(problems[0].problem.starts_with("an extended attribute cannot be set: "));
+    }
+
+    #[test]
+    fn what_cannot_be_dressed_is_there_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        let mut problems = Vec::new();
+        let link = Kind::Symlink { target: b"nowhere".to_vec() };
+        for (name, kind) in [("f", Kind::File), ("l", link), ("p", Kind::Fifo)] {
+            let mut entry = entry(name, kind, 0o600);
+            // No file system takes such a time; sshfs takes none for a link to nothing.
+            entry.metadata.mtime_ns = 2_000_000_000;
+            assert!(target.begin(entry, &mut problems).unwrap(), "{name}");
+            target.end(&mut problems).unwrap();
+        }
+        let why = "its times cannot be set: Invalid argument (os error 22)";
+        assert_eq!(said(&problems), ["f", "l", "p"].map(|name| format!("{name}: {why}")));
+        assert_eq!(names(folder.path()), ["f", "l", "p"]);
     }
 }
