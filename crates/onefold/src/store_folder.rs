@@ -1,11 +1,13 @@
 //! Making the folder of a store: its owner's alone, or shared with one group.
 //! Room: onefold.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use onefold_block::{FileFolder, Group};
 
 use crate::failure::{Failure, Result};
+use crate::output::Printer;
 
 /// Make the folder, or take one that is there. An empty one is closed to everybody else; one that
 /// holds something is left as it is, for whoever knows what belongs there.
@@ -20,6 +22,20 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
         folder.restrict(group).map_err(refused)?;
     }
     Ok(folder)
+}
+
+/// Warn if others can get into the folder of a new store, or of its cache, all the same: FAT and
+/// exFAT keep no rights, and some file systems take them without a word.
+pub fn tell_if_open(store: &Path, cache: Option<&Path>, printer: &Printer) {
+    for path in [Some(store), cache].into_iter().flatten() {
+        if std::fs::metadata(path).is_ok_and(|folder| folder.mode() & 0o007 != 0) {
+            printer.warning(&format!(
+                "every user of this machine can get into '{}': its file system keeps no rights but \
+                 those that it was mounted with",
+                path.display()
+            ));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -41,5 +57,14 @@ mod tests {
         std::fs::write(used.join("file"), "").unwrap();
         make(&used, None).unwrap();
         assert_eq!(others(&used), 0o055);
+
+        let printer = Printer::kept(false);
+        for (store, cache) in [(&new, Some(&*used)), (&used, None), (&at.path().join("no"), None)] {
+            tell_if_open(store, cache, &printer);
+        }
+        let told = printer.told();
+        let expected = format!("every user of this machine can get into '{}': ", used.display());
+        assert_eq!(told.matches(&expected).count(), 2, "{told}");
+        assert_eq!(told.lines().count(), 2, "{told}");
     }
 }

@@ -141,6 +141,10 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
         .create(&settings, identity, key.as_ref(), beside.as_deref())
         .map_err(|error| failure(&args.store, error))?;
     let at = args.store.display();
+    // What is encrypted may be read.
+    if secret.is_none() {
+        store_folder::tell_if_open(&args.store, args.cache.cache.as_deref(), printer);
+    }
     let encrypted = match &secret {
         Some(secret) => format!(", encrypted: a {} opens it", secret.kind().name()),
         None => String::new(),

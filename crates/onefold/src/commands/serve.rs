@@ -37,6 +37,7 @@ use crate::serve::scrubbing::Scrubbing;
 use crate::serve::stop;
 use crate::settings_file::Parsed;
 use crate::status_view::status_text;
+use crate::store_folder;
 use crate::watch::{self, PoolSource};
 
 /// The volume of a pool that is made here.
@@ -318,6 +319,7 @@ fn open_or_create(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Resul
     let failed = |error| Failure::pool(path, error);
     check_volume_size(args.size, args.store.chunk_size)?;
     make_pool::create(path, &args.store.settings()?, &args.memory, &args.cache, args.access)?;
+    store_folder::tell_if_open(path, args.cache.cache.as_deref(), printer);
     let cached = open()?;
     cached.pool.create_volume(FIRST_VOLUME, args.size).map_err(failed)?;
     printer.note(&format!(

@@ -172,6 +172,7 @@ fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Prin
     let folder = store_folder::make(&args.dir, args.access.group)?;
     folder.overwrite_in_place();
     drive::create(&folder, wanted).map_err(failed)?;
+    store_folder::tell_if_open(&args.dir, None, printer);
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
     printer.note(&format!(
         "made drive '{}', {} of {}",
