@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use onefold_block::{
-    ContainerStore, FileFolder, Folder, FolderContainerStore, FolderLock, LOCK_FILE, MediaError,
-    anew, small_file,
+    ContainerStore, FileFolder, Folder, FolderContainerStore, FolderLock, MediaError, anew,
+    is_of_a_lock, small_file,
 };
 use onefold_content::{FingerprintKind, Fingerprinter};
 
@@ -391,7 +391,8 @@ fn is_trace(name: &str) -> bool {
     let name = name.strip_suffix(small_file::UNFINISHED).unwrap_or(name);
     SETTINGS_FILES.contains(&name)
         || LOG_FILES.contains(&name)
-        || [LOCK_FILE, USER_SETTINGS_FILE].contains(&name)
+        || is_of_a_lock(name)
+        || name == USER_SETTINGS_FILE
 }
 
 /// The settings of an encrypted archive with a key wrapped as `key` says.

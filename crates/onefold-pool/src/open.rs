@@ -10,7 +10,7 @@ use onefold_block::bytes;
 use onefold_block::handover::Handover;
 use onefold_block::{
     ContainerStore, Folder, FolderContainerStore, FolderLock, GENERATION_FILE, GenerationFile,
-    LOCK_FILE, Media, MediaError, anew, small_file,
+    Media, MediaError, anew, is_of_a_lock, small_file,
 };
 use onefold_content::Fingerprinter;
 
@@ -119,8 +119,8 @@ pub(crate) fn refuse_others(folder: &dyn Folder) -> Result<(), PoolError> {
     for name in folder.list()? {
         // What an interrupted creation leaves behind is no obstacle; a checkpoint is.
         let begun = name.strip_suffix(small_file::UNFINISHED);
-        let ours = [LOCK_FILE, JOURNAL_FILE, MAP_FILE, SETTINGS_FILE, GENERATION_FILE]
-            .contains(&name.as_str())
+        let ours = is_of_a_lock(&name)
+            || [JOURNAL_FILE, MAP_FILE, SETTINGS_FILE, GENERATION_FILE].contains(&name.as_str())
             || begun.is_some_and(|name| name == SUPER_FILES[1] || name == SETTINGS_FILE);
         let empty_super = SUPER_FILES.contains(&name.as_str()) && folder.open(&name)?.is_empty()?;
         if !ours && !empty_super {

@@ -182,12 +182,16 @@ fn is_about_the_request(error: &PoolError) -> bool {
 /// The pool is in use; says by whom, where the system tells.
 fn locked(pool: &Path, holder: &str) -> Failure {
     let at = pool.display();
-    let process = holder.strip_prefix("process ").and_then(|number| number.parse::<u32>().ok());
-    let command = process.and_then(command_line);
-    let (Some(process), Some(command)) = (process, command) else {
-        return Failure::nothing_done(format!("pool '{at}' is in use by another process"))
-            .hint("wait for it, or stop it");
+    let in_use = |holder| {
+        let failure = Failure::nothing_done(format!("pool '{at}' is in use by {holder}"));
+        failure.hint("wait for it, or stop it")
     };
+    let number = holder.strip_prefix("process ").map(str::parse::<u32>);
+    let Some(Ok(process)) = number else {
+        // Of another machine, or unknown.
+        return in_use(holder);
+    };
+    let Some(command) = command_line(process) else { return in_use("another process") };
     let message = format!("pool '{at}' is in use by process {process} ({command})");
     let held_by_a_server = command.split(' ').nth(1) == Some("serve");
     let failure = Failure { held_by_a_server, ..Failure::nothing_done(message) };
@@ -266,9 +270,11 @@ mod tests {
             (failure.hints.concat(), failure.held_by_a_server),
             (format!("stop it with: kill {own}"), false)
         );
-        for holder in ["process x", "a mouse"] {
-            assert!(told(holder).message.ends_with("in use by another process"));
+        for holder in ["process 7 on nas; if that has ended, remove 'p/x'", "another process"] {
+            assert!(told(holder).message.ends_with(&format!("'p' is in use by {holder}")));
         }
+        // No process has that number.
+        assert!(told("process 4294967295").message.ends_with("in use by another process"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use onefold_block::{ByteSize, FileFolder, Folder, GENERATION_FILE, LOCK_FILE, small_file};
+use onefold_block::{ByteSize, FileFolder, Folder, GENERATION_FILE, is_of_a_lock, small_file};
 use onefold_cache::tier::TierSize;
 use onefold_pool::{Budgets, Pool, PoolError, PoolIdentity, PoolSettings};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -19,7 +19,7 @@ use crate::settings_file::POOL_FILE;
 const BOOKKEEPING_BYTES: u64 = 1 << 20;
 
 /// What a pool's folder may hold before the pool is made: traces of an interrupted creation.
-const OWN_NAMES: [&str; 9] = [
+const OWN_NAMES: [&str; 8] = [
     "super.0",
     "super.1",
     "journal",
@@ -27,7 +27,6 @@ const OWN_NAMES: [&str; 9] = [
     "containers",
     "fingerprints",
     GENERATION_FILE,
-    LOCK_FILE,
     POOL_FILE,
 ];
 
@@ -102,7 +101,8 @@ fn must_be_free(pool: &Path) -> Result<()> {
     for entry in entries {
         let name = entry.map_err(|e| Failure::unusable("list", pool, e))?.file_name();
         let name = name.to_string_lossy().into_owned();
-        if !OWN_NAMES.contains(&name.strip_suffix(small_file::UNFINISHED).unwrap_or(&name)) {
+        let base = name.strip_suffix(small_file::UNFINISHED).unwrap_or(&name);
+        if !is_of_a_lock(base) && !OWN_NAMES.contains(&base) {
             return Err(Failure::pool(pool, PoolError::NotEmpty(name)));
         }
     }

@@ -2,7 +2,9 @@
 //! Room: onefold-cache.
 //! Invariant: nothing is written into a folder that holds anything but a cache of this owner.
 
-use onefold_block::{ContainerStore as _, Folder, FolderContainerStore, MediaError, small_file};
+use onefold_block::{
+    ContainerStore as _, Folder, FolderContainerStore, MediaError, is_of_a_lock, small_file,
+};
 
 use super::saved::{self, TierError};
 
@@ -15,7 +17,7 @@ pub const LOG_FILE: &str = "extents";
 /// Folder of the copies of whole containers that caches were before there was a log.
 const COPIES: &str = "copies";
 /// Files that a cache's folder may hold besides.
-const OWN_FILES: [&str; 5] = [IDENTITY_FILE, LOG_FILE, saved::FILES[0], saved::FILES[1], "lock"];
+const OWN_FILES: [&str; 4] = [IDENTITY_FILE, LOG_FILE, saved::FILES[0], saved::FILES[1]];
 
 fn encode(owner: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
@@ -51,7 +53,8 @@ pub fn is_ours(folder: &dyn Folder, owner: &[u8; 16]) -> Result<bool, TierError>
     let names = folder.list()?;
     // What a power cut left of a small file is this room's too.
     let base = |name: &str| name.strip_suffix(small_file::UNFINISHED).unwrap_or(name).to_owned();
-    if let Some(name) = names.iter().find(|name| !OWN_FILES.contains(&&*base(name))) {
+    let is_own = |name: &str| is_of_a_lock(name) || OWN_FILES.contains(&&*base(name));
+    if let Some(name) = names.iter().find(|name| !is_own(name)) {
         return Err(TierError::NotACache(format!("it holds '{name}'")));
     }
     let is_in_use = is_in_use(folder, &names)?;

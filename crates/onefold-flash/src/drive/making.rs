@@ -5,7 +5,7 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use onefold_block::{Folder, GENERATION_FILE, GenerationFile, LOCK_FILE, small_file};
+use onefold_block::{Folder, GENERATION_FILE, GenerationFile, is_of_a_lock, small_file};
 
 use super::error::DriveError;
 use super::files::{COPIES_FILE, MAKING_FILE, NAND_FILE, SPEC_FILE};
@@ -32,7 +32,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
         MAKING_FILE => true,
         // With it, it would be a drive.
         SPEC_FILE => begun && name != SPEC_FILE,
-        ours => name == LOCK_FILE || begun && FILES_MADE.contains(&ours),
+        ours => is_of_a_lock(ours) || begun && FILES_MADE.contains(&ours),
     };
     if let Some(other) = names.iter().find(|name| !may_be(name)) {
         return Err(DriveError::NotEmpty(other.clone()));

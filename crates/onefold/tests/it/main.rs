@@ -27,6 +27,8 @@ mod file_system;
 mod harness;
 mod images;
 mod interrupted;
+#[cfg(feature = "mount")]
+mod lesser_file_systems;
 mod machines;
 mod memory;
 mod metrics;

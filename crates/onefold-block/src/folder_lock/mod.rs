@@ -2,10 +2,15 @@
 //! Room: onefold-block.
 //! Advisory `flock`s, which go with the process, however that ends: one on the file `lock`, which
 //! holds the number of the process that has it, and one on the folder itself, so that a lock file
-//! that was removed lets nobody in.
+//! that was removed lets nobody in. Where others may get at the folder whom no lock keeps out
+//! ([`reach`]), files beside the lock file say who has it ([`presence`]).
 //! Invariants: (1) only what the owner of the store (or its group) can open is ever waited for: a
 //! folder that anybody may open is not locked itself, since anybody could lock the owner out by it;
 //! (2) a lock file that was made for an opening that failed is removed again.
+
+mod party;
+mod presence;
+mod reach;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,10 +22,18 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use self::party::Party;
+use self::presence::{Holds, Presence};
 use crate::access::Access;
 
 /// The file that is locked.
 pub const LOCK_FILE: &str = "lock";
+
+/// Whether a file of this name is one of those by which a folder is locked.
+pub fn is_of_a_lock(name: &str) -> bool {
+    let rest = name.strip_prefix(LOCK_FILE);
+    rest.is_some_and(|rest| rest.is_empty() || presence::is_one(name))
+}
 
 /// How often a lock file that was removed at the wrong moment is looked for again.
 const ATTEMPTS: usize = 16;
@@ -59,6 +72,8 @@ pub enum LockError {
 /// Locks that are held; dropping them gives them up.
 #[derive(Debug)]
 pub struct FolderLock {
+    /// Dropped while the locks are still held.
+    presence: Option<Presence>,
     file: Option<LockFile>,
     folder: Option<File>,
 }
@@ -82,10 +97,22 @@ impl FolderLock {
     /// [`LockError::Held`] if somebody else has it; [`LockError::Io`] for a `lock` that is no
     /// regular file, and for whatever the system refuses.
     pub fn take(path: &Path, file: Hold, folder: Hold) -> Result<Self, LockError> {
+        Self::take_as(path, file, folder, reach::falls_short)
+    }
+
+    /// The same, where `falls_short` says whether such locks do not keep everybody out.
+    fn take_as(
+        path: &Path,
+        file: Hold,
+        folder: Hold,
+        falls_short: impl Fn(&File) -> bool,
+    ) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
         let directory = File::open(path).map_err(failed)?;
         let metadata = directory.metadata().map_err(failed)?;
-        let lock = LockFile::take(&path.join(LOCK_FILE), Access::of(&metadata), file)?;
+        let falls_short = falls_short(&directory);
+        let access = Access::of(&metadata);
+        let lock = LockFile::take(&path.join(LOCK_FILE), access, file)?;
         let directory = if Access::is_private(&metadata) && folder != Hold::Not {
             if !locked(&directory, folder).map_err(failed)? {
                 return Err(LockError::Held { holder: "another process".to_owned() });
@@ -98,7 +125,14 @@ impl FolderLock {
             // For people who wonder; a full disk is no reason not to open.
             let _ = lock.sign();
         }
-        Ok(Self { file: lock, folder: directory })
+        let presence = if falls_short {
+            let me = Party::here(metadata.dev()).map_err(failed)?;
+            let is_tried = directory.is_some() || folder == Hold::Not;
+            Presence::show(path, access, Holds { file, folder }, &me, is_tried)?
+        } else {
+            None
+        };
+        Ok(Self { presence, file: lock, folder: directory })
     }
 
     /// What the locks were taken for has succeeded: the lock file stays.
@@ -200,6 +234,7 @@ impl LockFile {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
+        drop(self.presence.take());
         if let Some(folder) = &self.folder {
             give_up(folder);
         }
@@ -254,5 +289,31 @@ mod tests {
         drop(lock);
         FolderLock::take(dir.path(), Hold::Alone, Hold::Alone).unwrap();
         drop((file, folder));
+    }
+
+    #[test]
+    fn where_locks_fall_short_a_file_says_who_has_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        // Not locked itself, so that the locks of another say nothing of it.
+        fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let take =
+            |is_short| FolderLock::take_as(dir.path(), Hold::Alone, Hold::Alone, move |_| is_short);
+        let names = || {
+            let entries = fs::read_dir(dir.path()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        };
+        let lock = take(true).unwrap();
+        lock.keep();
+        assert_eq!(names().count(), 2);
+        assert!(names().all(|name| is_of_a_lock(&name)));
+        // What another mount of the same folder does: it knows of no lock.
+        give_up(&lock.file.as_ref().unwrap().file);
+        drop(take(false).unwrap());
+        let LockError::Held { holder } = take(true).unwrap_err() else { panic!("let in") };
+        assert!(holder.contains("; if that has ended, remove '"), "{holder}");
+        drop(lock);
+        assert_eq!(names().collect::<Vec<_>>(), [LOCK_FILE]);
+        take(true).unwrap();
+        assert!(!is_of_a_lock("lock.txt") && !is_of_a_lock("locks") && !is_of_a_lock("log.0"));
     }
 }

@@ -1,0 +1,130 @@
+//! File systems that do less than those of a Linux disk: locks that reach no further than one
+//! mount, as those of sshfs and of folders that virtual machines share, and rights that cannot be
+//! set.
+//! Room: onefold.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use super::harness::{Cleanup, ONEFOLD, Sandbox, Server, noise, run, tool};
+use super::mount::can_mount;
+
+/// `folder` of a sandbox, mounted as `name` by bindfs.
+fn bind(sandbox: &Sandbox, name: &str, options: &[&str]) -> Cleanup {
+    fs::create_dir_all(sandbox.path("folder")).unwrap();
+    fs::create_dir(sandbox.path(name)).unwrap();
+    let (from, to) = (sandbox.text("folder"), sandbox.text(name));
+    tool("bindfs", &[options, &[&from, &to]].concat());
+    Cleanup(["fusermount3", "-u", "-z", &to].map(str::to_owned).to_vec())
+}
+
+/// A folder as `one` and `two`, each by a mount of its own.
+fn mounts() -> Option<(Sandbox, [Cleanup; 2])> {
+    let sandbox = can_mount().then(Sandbox::new)?;
+    let mounts = ["one", "two"].map(|name| bind(&sandbox, name, &[]));
+    Some((sandbox, mounts))
+}
+
+fn of_locks(sandbox: &Sandbox, store: &str) -> usize {
+    let names = fs::read_dir(sandbox.path("folder").join(store)).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("lock.")).count()
+}
+
+#[test]
+fn an_archive_in_use_through_one_mount_is_in_use_through_another() {
+    let Some((sandbox, _mounts)) = mounts() else { return };
+    fs::create_dir(sandbox.path("data")).unwrap();
+    fs::create_dir(sandbox.path("mnt")).unwrap();
+    fs::write(sandbox.path("data/file"), noise(1, 100_000)).unwrap();
+    sandbox.ok(&["archive", "create", "one/a"]);
+    for mount in ["one", "two"] {
+        sandbox.ok(&["archive", "add", &format!("{mount}/a"), "data"]);
+    }
+    // While somebody looks at it, somebody else may add and not remove.
+    let script = format!(
+        "{ONEFOLD} -q archive add two/a data && echo added
+        {ONEFOLD} -q archive prune two/a --keep-last 1; echo $?"
+    );
+    let said = sandbox.ok(&["archive", "mount", "one/a", "mnt", "--run", &script]);
+    assert_eq!(said.text(), "added\n2\n", "{}", said.err);
+    assert!(said.err.contains("archive 'two/a' is in use by process "), "{}", said.err);
+    assert!(said.err.contains("; if that has ended, remove 'two/a/lock.not."), "{}", said.err);
+    sandbox.ok(&["archive", "prune", "two/a", "--keep-last", "1"]);
+    sandbox.ok(&["archive", "verify", "one/a"]);
+    assert_eq!(of_locks(&sandbox, "a"), 0);
+}
+
+#[test]
+fn what_is_served_through_one_mount_is_not_served_through_another() {
+    let Some((sandbox, _mounts)) = mounts() else { return };
+    let drive = ["--preset", "ses-slc", "--set", "channels=1", "--set", "packages=1"];
+    let serve = |mount: &str, kind: &str, socket: &str| {
+        let (store, socket) = (format!("{mount}/{kind}"), sandbox.path(socket));
+        let listen = format!("unix:{}", socket.display());
+        let first = if kind == "pool" {
+            vec!["serve", &store]
+        } else {
+            [&["ssd", "serve", "--dir", &store][..], if mount == "one" { &drive } else { &[] }]
+                .concat()
+        };
+        (sandbox.command(&[&first[..], &["--listen", &listen]].concat()), socket)
+    };
+    for kind in ["pool", "drive"] {
+        let (command, socket) = serve("one", kind, "first");
+        let server = Server::start(command, socket);
+        assert_eq!(of_locks(&sandbox, kind), 1);
+        let (mut command, _) = serve("two", kind, "second");
+        let said = run(&mut command);
+        assert_eq!(said.code, Some(2), "{kind}: {}", said.err);
+        let who = format!("is in use by process {} on ", server.pid());
+        assert!(said.err.contains(&who), "{kind}: {}", said.err);
+
+        // What a killed one left holds up nobody on its machine.
+        server.kill();
+        assert_eq!(of_locks(&sandbox, kind), 1);
+        let (command, socket) = serve("two", kind, "second");
+        let server = Server::start(command, socket);
+        assert_eq!(of_locks(&sandbox, kind), 1);
+        server.stop();
+        assert_eq!(of_locks(&sandbox, kind), 0);
+    }
+    sandbox.check("one/pool");
+}
+
+#[test]
+fn stores_are_made_where_rights_cannot_be_set_and_that_is_told() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let _mounts = [
+        // What FAT and exFAT do, and what others do.
+        bind(&sandbox, "refuses", &["--chmod-deny", "--perms=0755"]),
+        bind(&sandbox, "ignores", &["--chmod-ignore", "--perms=0755"]),
+    ];
+    fs::write(sandbox.path("key"), noise(1, 64)).unwrap();
+    for mount in ["refuses", "ignores"] {
+        let at = |name: &str| format!("{mount}/{mount}-{name}");
+        let told = |name: &str| {
+            let at = at(name);
+            format!("warning: every user of this machine can get into '{at}': its file system")
+        };
+        let said = sandbox.ok(&["archive", "create", &at("archive"), "--cache", &at("copies")]);
+        assert!(said.err.contains(&told("archive")), "{}", said.err);
+        assert!(said.err.contains(&told("copies")), "{}", said.err);
+        sandbox.ok(&["archive", "add", &at("archive"), "key"]);
+        assert_ne!(fs::metadata(sandbox.path(&at("archive"))).unwrap().mode() & 0o055, 0);
+        let said = sandbox.ok(&["archive", "create", &at("secret"), "--key-file", "key"]);
+        assert!(!said.err.contains("warning"), "{}", said.err);
+
+        let said = sandbox.ok(&["pool", "create", &at("pool")]);
+        assert!(said.err.contains(&told("pool")), "{}", said.err);
+        sandbox.check(&at("pool"));
+        let drive = ["ssd", "serve", "--dir", &at("drive"), "--run", "true"];
+        let small = ["--set", "channels=1", "--set", "packages=1"];
+        let said = sandbox.ok(&[&drive[..], &small].concat());
+        assert!(said.err.contains(&told("drive")), "{}", said.err);
+        assert!(!sandbox.ok(&drive).err.contains("warning"), "it is told once");
+    }
+}
