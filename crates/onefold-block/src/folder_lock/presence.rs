@@ -20,6 +20,7 @@ use rustix::fs::OFlags;
 use super::party::{self, Party};
 use super::{Hold, LOCK_FILE, LockError};
 use crate::access::Access;
+use crate::media::FOLDER_MARK;
 
 /// Longest name of an owner that is read.
 const NOTE_BYTES: u64 = 300;
@@ -170,7 +171,24 @@ impl Presence {
             let source = io::Error::other("a file that was just made is not in its folder");
             return Err(failed(&own)(source));
         }
+        forget_lists(path);
         Ok(Some(presence))
+    }
+}
+
+/// Have the file system list the folders within a store as they are: sshfs remembers lists for 20
+/// seconds, so that what another machine has just made would be missing and what it removed be
+/// there. Whoever makes something in a folder has its list forgotten, here as for the file that
+/// says who is there.
+fn forget_lists(path: &Path) {
+    let Ok(entries) = fs::read_dir(path) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // A name that means nothing in any store. Where that fails, lists are as they are.
+            let mark = entry.path().join(FOLDER_MARK);
+            let _ = OpenOptions::new().write(true).create_new(true).open(&mark);
+            let _ = fs::remove_file(&mark);
+        }
     }
 }
 
@@ -340,6 +358,27 @@ mod tests {
             }
         }
         assert_eq!(parse("lock"), Said::Nothing);
+    }
+
+    #[test]
+    fn lists_that_were_remembered_are_forgotten() {
+        let (dir, me, _) = folder();
+        let at = |name: &str| dir.path().join(name);
+        let mark = Path::new("containers").join(FOLDER_MARK);
+        for name in ["containers", "versions"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        // As a copy of a bucket has it.
+        fs::write(dir.path().join(&mark), "").unwrap();
+        let old = std::time::SystemTime::UNIX_EPOCH;
+        for name in ["containers", "versions"] {
+            File::open(at(name)).unwrap().set_modified(old).unwrap();
+        }
+        drop(show(&dir, LOOKS, &me).unwrap());
+        for name in ["containers", "versions"] {
+            assert_ne!(at(name).metadata().unwrap().modified().unwrap(), old, "{name}");
+            assert_eq!(fs::read_dir(at(name)).unwrap().count(), 0, "{name}");
+        }
     }
 
     #[test]
