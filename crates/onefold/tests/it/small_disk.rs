@@ -93,6 +93,32 @@ fn knows_btrfs() -> bool {
     kernel.contains("\tbtrfs\n") && made.is_ok()
 }
 
+/// It copies what is overwritten, and has no disks of 96 MiB.
+const BTRFS: [&str; 4] = ["mkfs.btrfs", "-q", "-m", "single"];
+
+#[test]
+fn stores_on_btrfs_are_overwritten_where_they_lie_and_archives_copied() {
+    let _machine = machine();
+    if !can_mount("btrfs") || !knows_btrfs() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let _disk = disk_of(&sandbox, 128, &BTRFS);
+    let pool = ["pool", "create", "disk/pool", "--container-size", "1M", "--cache", "disk/cache"];
+    sandbox.ok(&pool);
+    let small = ["channels=1", "packages=1", "blocks_per_plane=256"];
+    let small = small.map(|set| ["--set", set]).concat();
+    let drive = ["ssd", "serve", "--dir", "disk/drive", "--run", "true"];
+    sandbox.ok(&[&drive[..], &small].concat());
+    sandbox.ok(&["archive", "create", "disk/archive"]);
+    for (store, in_place) in [("pool", true), ("cache", true), ("drive", true), ("archive", false)]
+    {
+        let told = tool("lsattr", &["-d", &sandbox.text(&format!("disk/{store}"))]);
+        let attributes = told.text().split(' ').next().unwrap().to_owned();
+        assert_eq!(attributes.contains('C'), in_place, "{store}: {}", told.text());
+    }
+}
+
 const FILL: &str = "
 import os
 MIB = 1 << 20
@@ -130,8 +156,7 @@ fn on_a_full_disk_most_of_what_was_trimmed_can_be_written_again_at_once() {
         return;
     }
     let ext4 = &["mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096"][..];
-    // It copies what is overwritten, and has no disks of 96 MiB.
-    let btrfs = &["mkfs.btrfs", "-q", "-m", "single"][..];
+    let btrfs = &BTRFS[..];
     for (make, pattern, step, restart) in [
         (ext4, "(0, 2)", 64 << 10, false),
         (ext4, "(1,)", 64 << 10, true),
