@@ -3,7 +3,7 @@
 
 use onefold_lab::Row;
 
-use crate::reproduction::{measured, outcomes, rows};
+use crate::outcomes::{measured, outcome, rows};
 
 /// The points of a quantity of someone.
 fn of(id: &str, quantity: &str, of: &str) -> Vec<Row<'static>> {
@@ -43,8 +43,8 @@ fn gleaner_writes_soonest_in_ten_families_and_finds_most_in_all() {
 #[test]
 fn gleaner_meets_its_goal_where_it_was_meant_to_lose_but_for_what_is_said() {
     let id = "beyond/gleaner-hostile";
-    let outcome = outcomes().iter().find(|outcome| outcome.id == id).unwrap();
-    let holds = |shape: &str| outcome.claims.iter().find(|claim| claim.id == shape).unwrap().holds;
+    let holds =
+        |shape: &str| outcome(id).claims.iter().find(|claim| claim.id == shape).unwrap().holds;
     assert!(holds("seen"));
     let behind = "gleaner behind the best of the others";
     let mut missed = Vec::new();

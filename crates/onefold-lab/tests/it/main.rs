@@ -5,5 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claims;
+mod experiments;
+mod outcomes;
+mod page;
 mod plc_cache;
 mod reproduction;

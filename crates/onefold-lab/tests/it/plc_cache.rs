@@ -1,7 +1,7 @@
 //! What of PLC-Cache and of our own policy has to come out, at quick settings.
 //! Room: onefold-lab.
 
-use crate::reproduction::{measured, rows};
+use crate::outcomes::{measured, rows};
 
 #[test]
 fn plc_writes_a_twelfth_of_what_lru_writes_and_hits_as_often() {

@@ -1,129 +1,12 @@
-//! What the page says is what comes out, and nothing that a paper prints is left out of it.
+//! Same results on any threads, data and traces of the user, names, and files of what is to come.
 //! Room: onefold-lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use onefold_lab::plot::palette;
-use onefold_lab::report;
-use onefold_lab::{At, EXPERIMENTS, Kind, Options, Outcome, Row, Settings, find, sweep};
+use onefold_lab::{At, EXPERIMENTS, Kind, Options, Outcome, Row, find, sweep};
 
-/// All experiments on many threads, once for all tests.
-pub fn outcomes() -> &'static [Outcome] {
-    static OUTCOMES: OnceLock<Vec<Outcome>> = OnceLock::new();
-    OUTCOMES.get_or_init(|| {
-        let options = Options { threads: 7, ..Options::default() };
-        EXPERIMENTS.iter().map(|experiment| experiment.run(&options).unwrap()).collect()
-    })
-}
-
-/// All numbers of an experiment, with what they are of.
-pub fn rows(id: &str) -> Vec<Row<'static>> {
-    let found = outcomes().iter().find(|outcome| outcome.id == id);
-    found.unwrap_or_else(|| panic!("no experiment {id}")).rows().collect()
-}
-
-/// The number of a quantity, of someone, under something, at a place.
-pub fn measured(id: &str, quantity: &str, of: &str, setting: &str, at: impl Into<At>) -> f64 {
-    let at = at.into();
-    let rows = rows(id);
-    let mut found = rows.iter().filter(|row| {
-        let line = &row.series.line;
-        (line.quantity.name.as_str(), line.of.as_str(), line.setting.as_str())
-            == (quantity, of, setting)
-            && row.point.at == at
-    });
-    let point = found.next().and_then(|row| row.point.measured);
-    point.unwrap_or_else(|| panic!("{id}: no {quantity} of {of}, {setting}, at {at:?}"))
-}
-
-/// Compare with a file of the repository; `ONEFOLD_UPDATE=1` writes it instead.
-fn assert_is_file(path: &Path, text: &str) {
-    if std::env::var_os("ONEFOLD_UPDATE").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    let expected = fs::read_to_string(path).unwrap_or_default();
-    let stale = "is stale; ONEFOLD_UPDATE=1 cargo test -p onefold-lab writes it anew";
-    for (line, (a, b)) in expected.lines().zip(text.lines()).enumerate() {
-        assert_eq!(a, b, "{} line {} {stale}", path.display(), line + 1);
-    }
-    assert_eq!(expected, text, "{} {stale}", path.display());
-}
-
-fn docs(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
-}
-
-#[test]
-fn the_page_and_its_charts_are_fresh() {
-    assert_is_file(&docs("reproduction.md"), &report::page(outcomes()).unwrap());
-    for outcome in outcomes() {
-        for (name, chart) in outcome.charts() {
-            assert!(chart.numbers() > 1, "{name} shows nothing");
-            assert_is_file(&docs(&format!("plots/{name}.svg")), &chart.svg());
-        }
-    }
-}
-
-/// The quickest experiments, which have among them lists, tables of both ways round, notes, charts
-/// of both styles, statements, reasons and inputs.
-const QUICKEST: [&str; 7] = [
-    "ses-dedup/arithmetic",
-    "plc-cache/table-1",
-    "plc-cache/fig-13-15",
-    "cidr/profile",
-    "fidr/chunk-size",
-    "fidr/cost",
-    "beyond/collisions",
-];
-
-/// What a page says about each of these: its lines of the overview, its chapter and its section.
-fn said_of(page: &str) -> Vec<(&str, Vec<&str>, &str)> {
-    let (overview, papers) = page.split_once("\n## SES-Dedup\n").unwrap();
-    let of = |id: &'static str| {
-        let row = format!("| [{id}](#");
-        let rows = overview.lines().filter(|line| line.starts_with(&row)).collect();
-        let section = papers.split("\n### ").find(|part| part.contains(&format!("\n`{id}`\n")));
-        let section = section.unwrap_or_else(|| panic!("no section {id}"));
-        let end = ["\n<details><summary>Inputs", "\n## "].map(|next| section.find(next));
-        let end = end.into_iter().flatten().min().unwrap_or(section.len());
-        let before = &page[..page.find(&format!("\n`{id}`\n")).unwrap()];
-        let chapter = before.rsplit("\n## ").next().and_then(|chapter| chapter.lines().next());
-        (chapter.unwrap(), rows, &section[..end])
-    };
-    QUICKEST.map(of).into()
-}
-
-/// The page's writing and drawing are held in a moment; what the others find is in the whole page.
-#[test]
-fn the_quickest_experiments_stand_in_the_page_and_its_charts_as_they_come_out() {
-    let run = |id: &&str| find(id).unwrap()[0].run(&Options::default()).unwrap();
-    let outcomes: Vec<Outcome> = QUICKEST.iter().map(run).collect();
-    let (ours, kept) =
-        (report::page(&outcomes).unwrap(), fs::read_to_string(docs("reproduction.md")));
-    let kept = kept.unwrap();
-    let front = |page: &str| page.split("\n| experiment |").next().unwrap().to_owned();
-    assert_eq!(front(&ours), front(&kept));
-    for (ours, kept) in said_of(&ours).iter().zip(said_of(&kept)) {
-        assert_eq!(*ours, kept);
-    }
-    // Inputs are those of all experiments of a paper.
-    let inputs = |page: &str| -> Vec<String> {
-        let blocks = page.split("<summary>Inputs").skip(1);
-        let blocks = blocks.filter_map(|block| block.split("\n\n</details>").next());
-        blocks.flat_map(str::lines).map(str::to_owned).collect()
-    };
-    let (some, all) = (inputs(&ours), inputs(&kept));
-    assert!(some.len() > 30 && some.iter().all(|line| all.contains(line)), "{some:?}");
-    let holds = outcomes.iter().flat_map(|outcome| &outcome.claims).filter(|c| c.holds).count();
-    let all: usize = outcomes.iter().map(|outcome| outcome.claims.len()).sum();
-    assert!(ours.contains(&format!(" {holds} of {all} statements hold here.")), "{ours}");
-    for (name, chart) in outcomes.iter().flat_map(Outcome::charts) {
-        assert_is_file(&docs(&format!("plots/{name}.svg")), &chart.svg());
-    }
-}
+use crate::outcomes::{measured, outcome, rows};
 
 /// A quick experiment of each kind of simulation. All spread their runs over threads by
 /// `Settings::sweep`; `ONEFOLD_EXPERIMENTS=all` repeats each of them.
@@ -143,44 +26,14 @@ fn one_thread_gives_what_many_give() {
     let alone = Options { threads: 1, ..Options::default() };
     let run = |outcome: &&Outcome| find(outcome.id).unwrap()[0].run(&alone).unwrap();
     let all = std::env::var("ONEFOLD_EXPERIMENTS").is_ok_and(|dose| dose == "all");
-    let repeated = |outcome: &&Outcome| all || REPEATED.contains(&outcome.id);
-    let outcomes: Vec<&Outcome> = outcomes().iter().filter(repeated).collect();
-    assert!(all || outcomes.len() == REPEATED.len(), "an experiment has gone");
+    let every = EXPERIMENTS.iter().map(|experiment| experiment.id);
+    let ids = if all { every.collect() } else { REPEATED.to_vec() };
+    let outcomes: Vec<&Outcome> = ids.into_iter().map(outcome).collect();
     // Each experiment has one thread, and several of them run at a time.
     let again = sweep(&outcomes, 0, run, &|_, _| {});
     for (outcome, other) in outcomes.iter().zip(again) {
         assert_eq!(outcome.series, other.series);
         assert_eq!(outcome.claims, other.claims);
-    }
-}
-
-#[test]
-fn every_published_number_is_there_once_with_its_kind_and_its_date() {
-    let options = Options::default();
-    for outcome in outcomes() {
-        let settings = Settings::new(find(outcome.id).unwrap()[0], &options).unwrap();
-        let beside = outcome.rows().filter_map(|row| row.point.published.as_ref());
-        let alone = outcome.unmeasured.iter().map(|number| &number.published);
-        let mut seen: Vec<&str> = beside.chain(alone).map(|printed| printed.id.as_str()).collect();
-        let mut printed: Vec<&str> =
-            settings.published.numbers.iter().map(|number| number.id.as_str()).collect();
-        seen.sort_unstable();
-        printed.sort_unstable();
-        assert_eq!(seen, printed, "{}", outcome.id);
-        for row in outcome.rows() {
-            let Some(printed) = &row.point.published else {
-                assert_eq!((row.point.kind, row.point.deviation), (Kind::Measured, None));
-                continue;
-            };
-            let off = row.point.measured.map(|measured| measured - printed.value);
-            assert_eq!(row.point.deviation, off, "{row:?}");
-            let dated = !printed.fixed.is_empty() && !printed.why.is_empty();
-            assert!(dated || row.point.kind == Kind::Given, "{row:?}");
-        }
-        for number in &outcome.unmeasured {
-            let silent = number.kind == Kind::NotReproducible && number.published.why.is_empty();
-            assert!(!silent, "{number:?} does not say why");
-        }
     }
 }
 
@@ -210,28 +63,7 @@ fn numbers_that_cannot_fail_are_not_called_predicted() {
 }
 
 #[test]
-fn everybody_who_is_drawn_has_a_colour() {
-    for outcome in outcomes() {
-        let options = Options::default();
-        let settings = Settings::new(find(outcome.id).unwrap()[0], &options);
-        let charts = settings.unwrap().spec.charts;
-        let drawn = |quantity: &str| charts.iter().any(|chart| chart.quantity == quantity);
-        for series in outcome.series.iter().filter(|s| drawn(&s.line.quantity.name)) {
-            let of = &series.line.of;
-            let mean = of.starts_with("mean of");
-            assert!(mean || palette::known(of).is_some(), "{}: {of}", outcome.id);
-        }
-    }
-}
-
-#[test]
-fn given_inputs_are_met_and_data_of_the_user_is_measured() {
-    for outcome in outcomes() {
-        for row in outcome.rows().filter(|row| row.point.kind == Kind::Given) {
-            let off = row.point.deviation.unwrap_or(0.0).abs();
-            assert!(off <= 0.15, "{} {} {}: {off}", outcome.id, row.name(), row.column());
-        }
-    }
+fn data_of_the_user_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     let mut data = vec![0; 64 << 10];
@@ -322,37 +154,6 @@ fn names_select_one_experiment_or_all_that_begin_with_it() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), EXPERIMENTS.len());
-}
-
-#[test]
-fn outcomes_are_json_with_the_documented_fields() {
-    let page = fs::read_to_string(docs("json.md")).unwrap();
-    let page = page.split("`onefold reproduce --json`").nth(1).unwrap();
-    let all = serde_json::to_value(outcomes()).unwrap();
-    let mut seen = Vec::new();
-    fields(&all, &mut seen);
-    for field in seen {
-        assert!(
-            page.contains(&format!("`{field}`")),
-            "docs/json.md does not say what `{field}` is"
-        );
-    }
-}
-
-/// The names of all fields.
-fn fields(value: &serde_json::Value, seen: &mut Vec<String>) {
-    match value {
-        serde_json::Value::Array(values) => values.iter().for_each(|value| fields(value, seen)),
-        serde_json::Value::Object(object) => {
-            for (name, value) in object {
-                if !seen.contains(name) {
-                    seen.push(name.clone());
-                }
-                fields(value, seen);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Published files of experiments that are still to come are well-formed already.
