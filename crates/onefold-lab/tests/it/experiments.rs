@@ -1,5 +1,5 @@
 //! One test for each experiment: what it finds stands in the page and its charts, with all that its
-//! paper prints beside it. It runs that experiment alone, most in a second.
+//! paper prints beside it. It runs that experiment alone, which for half of them takes a second.
 //! Room: onefold-lab.
 
 use std::fs;
