@@ -9,7 +9,7 @@ use onefold_flash::spec::{
 };
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::drives::{PLENTY, simulate, with_policy};
 use crate::experiments::lives::{self, Wear, latency_us, mean};
 use crate::row::show;
 use crate::series::{Data, Line};
@@ -36,7 +36,7 @@ fn drive(settings: &Settings<'_>, policy: &str, percent: u64) -> Result<DriveSpe
     spec.controller.hash_ns = settings.number("hash_ns")?;
     spec.controller.write_buffer = WriteBuffer::Back;
     spec.controller.write_buffer_pages = settings.number("write_buffer_pages")? as u32;
-    spec.controller.dram_bytes = 1 << 34;
+    spec.controller.dram_bytes = PLENTY;
     let codeword_bytes = settings.number("codeword_bytes")?;
     let options = match policy {
         BY_CODEWORD => format!("codeword_bytes = {codeword_bytes}"),
@@ -63,7 +63,7 @@ fn drive(settings: &Settings<'_>, policy: &str, percent: u64) -> Result<DriveSpe
 }
 
 /// What is taken of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     wear: Wear,
     write_us: f64,
@@ -259,6 +259,53 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    /// What is said of drives that write so much and wait so long by codeword, where those by page
+    /// write and wait 1 and have tables of 10 bytes.
+    fn said(bytes: f64, at: &[(u64, f64, f64, f64)]) -> Vec<(String, bool)> {
+        let options = Options::default();
+        let settings = Settings::new(find("beyond/codeword").unwrap()[0], &options).unwrap();
+        let mut data = Data::new(&settings);
+        let figures = |amplification: f64, write_us, read_us, table_bytes| {
+            let mut figures = Figures::default();
+            figures.wear.amplification = amplification;
+            Figures { write_us, read_us, table_bytes, ..figures }
+        };
+        let mut all = Vec::new();
+        for &(percent, amplification, write_us, read_us) in at {
+            let by_page = vec![figures(1.0, 1.0, 1.0, 10.0)];
+            all.push(Runs { policy: BY_PAGE, percent, figures: by_page });
+            let figures = vec![figures(amplification, write_us, read_us, 10.0 * bytes)];
+            all.push(Runs { policy: BY_CODEWORD, percent, figures });
+        }
+        let percents: Vec<u64> = at.iter().map(|point| point.0).collect();
+        predicted(&all, &percents, &mut data).unwrap();
+        data.claims.into_iter().map(|claim| (claim.id, claim.holds)).collect()
+    }
+
+    #[test]
+    fn each_prediction_holds_and_fails_by_its_own_figures() {
+        let sound = [(0, 1.04, 1.5, 1.2), (10, 0.9, 1.0, 1.1), (25, 0.75, 0.99, 1.1)];
+        let fails = |bytes: f64, at: usize, point: (u64, f64, f64, f64)| {
+            let mut points = sound;
+            points[at] = point;
+            let said = said(bytes, &points).into_iter();
+            said.filter(|(_, holds)| !holds).map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert!(fails(8.0, 0, sound[0]).is_empty());
+        assert!(fails(7.0, 0, sound[0]).is_empty() && fails(8.5, 0, sound[0]).is_empty());
+        assert_eq!(fails(6.9, 0, sound[0]), ["memory"]);
+        assert_eq!(fails(8.6, 0, sound[0]), ["memory"]);
+        for nothing in [(0, 1.06, 1.5, 1.2), (0, 0.94, 1.5, 1.2), (0, 1.04, 1.5, 1.0)] {
+            assert_eq!(fails(8.0, 0, nothing), ["nothing-common"], "{nothing:?}");
+        }
+        assert!(fails(8.0, 0, (1, 0.98, 1.5, 1.2)).contains(&"nothing-common".to_owned()));
+        assert_eq!(fails(8.0, 1, (10, 0.91, 1.0, 1.1)), ["life"]);
+        assert_eq!(fails(8.0, 1, (10, 0.9, 1.0, 1.0)), ["reads-later"]);
+        assert_eq!(fails(8.0, 2, (25, 0.75, 1.0, 1.1)), ["writes-sooner"]);
+    }
 
     #[test]
     fn the_share_from_which_codewords_win_is_where_they_no_longer_lose() {

@@ -9,7 +9,7 @@ use onefold_flash::spec::{
 };
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::drives::{PLENTY, simulate, with_policy};
 use crate::experiments::lives::{self, Wear, latency_us, mean};
 use crate::row::show;
 use crate::series::{Data, Line};
@@ -54,7 +54,7 @@ fn drive(
     spec.controller.write_buffer = WriteBuffer::Back;
     spec.controller.write_buffer_pages = settings.number("write_buffer_pages")? as u32;
     spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     let workload = &mut spec.workload;
     workload.arrivals = ArrivalKind::Closed;
     workload.queue_depth = settings.number("queue_depth")? as u32;

@@ -8,7 +8,7 @@ use onefold_sim::Ratio;
 use onefold_workload::ContentProfile;
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{filled_once, mixed, replay, with_policy, write_us};
+use crate::experiments::drives::{PLENTY, filled_once, mixed, replay, with_policy, write_us};
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 
@@ -18,7 +18,7 @@ fn drive(settings: &Settings<'_>, depth: u64, mb_per_s: u64) -> Result<DriveSpec
     spec.seed = settings.number("seed")?;
     spec.workload.queue_depth = depth as u32;
     spec.workload.finish_offline = false;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     spec.host.scrambler_cores = settings.number("cores")? as u32;
     spec.host.scrambler_mb_per_s = mb_per_s;
     Ok(spec)

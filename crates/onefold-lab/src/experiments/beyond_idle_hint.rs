@@ -10,7 +10,7 @@ use onefold_sim::{RandomStreams, Ratio, SimSpan};
 use onefold_workload::{ContentProfile, Op, Request};
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{of_written, replay_as_is, with_policy, write_us};
+use crate::experiments::drives::{PLENTY, of_written, replay_as_is, with_policy, write_us};
 use crate::experiments::lives::ends;
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ fn drive(settings: &Settings<'_>, way: Way, seed: u64) -> Result<DriveSpec> {
     spec.workload.finish_offline = false;
     spec.workload.idle_hint_ns = way.announced_us * 1000;
     spec.controller.idle_after_ns = way.after_us * 1000;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     Ok(spec)
 }
 

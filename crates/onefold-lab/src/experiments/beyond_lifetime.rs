@@ -6,7 +6,7 @@ use onefold_flash::spec::{
 };
 
 use crate::error::{LabError, Result};
-use crate::experiments::drives::{simulate, with_policy};
+use crate::experiments::drives::{PLENTY, simulate, with_policy};
 use crate::experiments::lives::ends;
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
@@ -43,7 +43,7 @@ fn drive(settings: &Settings<'_>, percent: u64, seed: u64) -> Result<DriveSpec> 
     spec.workload.hot_share = 0.8;
     spec.workload.finish_offline = false;
     spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     Ok(spec)
 }
 

@@ -5,7 +5,7 @@
 use onefold_flash::spec::{ArrivalKind, ContentKind, DriveSpec, ThinkKind};
 
 use crate::error::Result;
-use crate::experiments::drives::{filled_once, simulate, with_policy, write_us};
+use crate::experiments::drives::{PLENTY, filled_once, simulate, with_policy, write_us};
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 
@@ -32,7 +32,7 @@ fn drive(settings: &Settings<'_>, preset: &str, percent: u64) -> Result<DriveSpe
     spec.workload.queue_depth = 1;
     spec.workload.think_time = ThinkKind::None;
     spec.workload.finish_offline = false;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     if percent == 0 {
         spec.workload.content = ContentKind::Unique;
     } else {

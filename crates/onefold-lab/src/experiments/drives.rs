@@ -17,6 +17,9 @@ use crate::settings::Settings;
 pub const SES_FLASH: [(&str, &str); 3] =
     [("ses-slc", "SLC"), ("ses-mlc1", "MLC-1"), ("ses-mlc2", "MLC-2")];
 
+/// Memory of a controller that is not what a drive has too little of.
+pub const PLENTY: u64 = u64::MAX;
+
 /// A preset that writes each of `pages` pages once onto an empty drive, package by package busy.
 ///
 /// The papers count duplicates of data sets, so no page is overwritten: its duplicates would be
@@ -26,7 +29,6 @@ pub fn filled_once(preset: &str, pages: u64) -> DriveSpec {
     let per_block = u64::from(spec.geometry.planes()) * u64::from(spec.geometry.pages_per_block);
     let blocks = pages.div_ceil(per_block) as u32 + 16;
     spec.geometry.blocks_per_plane = blocks;
-    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
     let physical = f64::from(blocks) * per_block as f64;
     spec.ftl.over_provisioning = physical / pages as f64 - 1.0;
     spec.ftl.allocation = Allocation::IdleFirst;
@@ -139,7 +141,7 @@ pub fn fit(spec: &mut DriveSpec, settings: &Settings<'_>, beside: &Beside) -> Re
     spec.workload.requests = pages;
     spec.workload.finish_offline = false;
     spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
-    spec.controller.dram_bytes = 1 << 32;
+    spec.controller.dram_bytes = PLENTY;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use onefold_flash::run::Report;
 use crate::series::{Data, Line, Spread};
 
 /// The write amplification of a run; a life only of one that has settled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Wear {
     /// Pages programmed for each that the host wrote.
     pub amplification: f64,

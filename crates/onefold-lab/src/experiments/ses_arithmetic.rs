@@ -125,10 +125,11 @@ fn break_even(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let line = Line::new("break-even duplicates", "% of writes").over("flash", "");
     for flash in FLASH {
         let (read, write) = read_write(published, flash)?;
+        let compared = write - read;
         for (policy, cost, saved) in [
             ("SHA-256", published.value("all", "sha256_8KB")?, write),
-            ("device ECC", published.value("device-side", "ecc_recompute")?, write - read),
-            ("host ECC", published.value("host-side", "device_hash_cost")?, write - read),
+            ("device ECC", published.value("device-side", "ecc_recompute")?, compared),
+            ("host ECC", published.value("host-side", "device_hash_cost")?, compared),
         ] {
             data.put(&line.of(policy), flash, 100.0 * cost / saved);
         }

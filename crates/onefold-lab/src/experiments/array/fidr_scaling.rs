@@ -31,7 +31,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 fn plenty(preset: &str) -> Server {
     let server = Server::of(preset).with("engine.count", 24).with("nic.count", 64);
     let server = server.with("ssd.count", 128).with("table_ssd.count", 128);
-    server.with("buffer.client_bytes", 2_u64 << 30).with("workload.outstanding", 100_000)
+    server.with("buffer.client_bytes", 1_u64 << 50).with("workload.outstanding", 100_000)
 }
 
 fn over_processors(settings: &Settings<'_>, data: &mut Data) -> Result<()> {

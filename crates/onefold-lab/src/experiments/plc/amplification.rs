@@ -287,3 +287,25 @@ fn saved(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Open blocks and the reserve of collection come first: a small drive has little else.
+    #[test]
+    fn a_small_drive_has_one_block_of_a_plane_more_than_its_ftl_must_have() {
+        for pages in [1, 512, 513] {
+            let ftl = drive(pages, DriveShape::default()).unwrap();
+            let (geometry, settings) = (*ftl.geometry(), ftl.settings().clone());
+            let with_fewer = |blocks: u32| {
+                let blocks_per_plane = geometry.blocks_per_plane - blocks;
+                let nand = BlankNand::new(Geometry { blocks_per_plane, ..geometry });
+                Ftl::format(nand, NoDedup, settings.clone()).map(drop)
+            };
+            assert!(with_fewer(1).is_ok(), "{pages}");
+            let error = with_fewer(2).unwrap_err();
+            assert!(matches!(error, FtlError::NoRoom { .. }), "{pages}: {error}");
+        }
+    }
+}

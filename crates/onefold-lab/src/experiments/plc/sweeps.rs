@@ -62,7 +62,7 @@ pub fn sizes(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
                 }
             }
         }
-        let last = crossover(lru, plc, &percents);
+        let last = crossover(&hit_rates(lru), &hit_rates(plc), &percents);
         let line = crossover_of.under(family);
         if (family, volume) == (Family::Calibrated.name(), Volume::Stated.name()) {
             data.beside(("crossover", "cache_ratio"), &line, volume, last)?;
@@ -98,9 +98,13 @@ fn size_shapes(lines: &[Line; 3], data: &mut Data) -> Result<()> {
     Ok(())
 }
 
+fn hit_rates(runs: &[Run]) -> Vec<f64> {
+    runs.iter().map(|run| run.hit_rate).collect()
+}
+
 /// The largest size up to which PLC hits at least as often; 0 if there is none.
-fn crossover(lru: &[Run], plc: &[Run], percents: &[u64]) -> f64 {
-    let as_often = |(lru, plc): &(&Run, &Run)| plc.hit_rate >= lru.hit_rate;
+fn crossover(lru: &[f64], plc: &[f64], percents: &[u64]) -> f64 {
+    let as_often = |(lru, plc): &(&f64, &f64)| plc >= lru;
     let count = lru.iter().zip(plc).take_while(as_often).count();
     count.checked_sub(1).map_or(0.0, |last| percents[last] as f64)
 }
@@ -261,10 +265,14 @@ fn add(
     Ok(())
 }
 
+fn file_ms(runs: &[Run]) -> Vec<f64> {
+    runs.iter().map(|run| run.latency.file_ms).collect()
+}
+
 /// The smallest value from which latency is what it is at the end, or is least.
-fn settles(values: &[u64], runs: &[Run], at: f64) -> f64 {
-    let same = |run: &&Run| (run.latency.file_ms / at - 1.0).abs() * 100.0 <= SAME_PERCENT;
-    let settled = runs.iter().rev().take_while(same).count().max(1);
+fn settles(values: &[u64], file_ms: &[f64], at: f64) -> f64 {
+    let same = |ms: &&f64| (*ms / at - 1.0).abs() * 100.0 <= SAME_PERCENT;
+    let settled = file_ms.iter().rev().take_while(same).count().max(1);
     values[values.len() - settled] as f64
 }
 
@@ -276,7 +284,7 @@ pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let (Some(four), Some(fourteen)) = (run_of(4), run_of(14)) else { continue };
         let lost = (1.0 - fourteen.hit_rate / four.hit_rate) * 100.0;
         let ratio = fourteen.written_bytes as f64 / four.written_bytes.max(1) as f64;
-        let flat = settles(&values, &runs, fourteen.latency.file_ms);
+        let flat = settles(&values, &file_ms(&runs), fourteen.latency.file_ms);
         for (printed, name, value, unit) in [
             (("threshold 4", "hit_rate"), "hit rate, threshold 4", four.hit_rate * 100.0, "%"),
             (
@@ -346,4 +354,25 @@ pub fn delays(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     data.shows("writes-fall", holds, figure)?;
     let (holds, figure) = all(hits);
     data.shows("hits-level", holds, figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plc_hits_as_often_up_to_the_size_before_the_first_at_which_it_does_not() {
+        let last = |plc: [f64; 3]| crossover(&[0.3, 0.5, 0.7], &plc, &[5, 10, 20]);
+        assert_eq!(last([0.3, 0.6, 0.69]), 10.0);
+        assert_eq!(last([0.3, 0.5, 0.7]), 20.0);
+        assert_eq!(last([0.2, 0.6, 0.8]), 0.0, "what comes after a loss does not count");
+    }
+
+    #[test]
+    fn latency_has_settled_where_it_stays_within_a_percent_of_its_end() {
+        let from = |file_ms: [f64; 4]| settles(&[0, 4, 8, 14], &file_ms, 200.0);
+        assert_eq!(from([200.0, 203.0, 198.5, 200.0]), 8.0);
+        assert_eq!(from([201.5, 198.5, 201.5, 200.0]), 0.0);
+        assert_eq!(from([200.0, 200.0, 190.0, 200.0]), 14.0);
+    }
 }
