@@ -75,7 +75,7 @@ fn drive(
 }
 
 /// What is taken of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     wear: Wear,
     write_us: f64,
@@ -236,4 +236,71 @@ fn predicted(all: &[Runs], percents: &[u64], data: &mut Data) -> Result<()> {
         words.push(format!("{policy} {} us instead of {}", show(with), show(without)));
     }
     data.shows("reads-sooner", holds, words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    /// Pages programmed for each of the host and the read latency under a policy with an engine
+    /// there, of which all predictions hold.
+    fn sound(policy: &str, place: (&str, &str), percent: u64) -> (f64, f64) {
+        let shortens = place == BEFORE || (place == BEHIND && policy == "ses-host");
+        let amplification = match (policy, shortens, percent) {
+            ("none", false, _) => 4.0,
+            ("none", true, 80) => 3.9,
+            ("none", true, _) => 2.0,
+            (_, false, _) => 2.0,
+            (_, true, 80) => 1.95,
+            (_, true, _) => 1.25,
+        };
+        (amplification, if place == BEFORE { 1.0 } else { 2.0 })
+    }
+
+    /// What fails if one drive does otherwise.
+    fn fails(drive: (&str, (&str, &str), u64), does: (f64, f64)) -> Vec<String> {
+        let options = Options::default();
+        let settings = Settings::new(find("beyond/compression").unwrap()[0], &options).unwrap();
+        let mut data = Data::new(&settings);
+        let percents = [80, 50, 25];
+        let mut all = Vec::new();
+        for policy in PREDICTED {
+            for place in PLACES {
+                for percent in percents {
+                    let other = (policy, place, percent) == drive;
+                    let (amplification, read_us) =
+                        if other { does } else { sound(policy, place, percent) };
+                    let mut figures = Figures { read_us, ..Figures::default() };
+                    figures.wear.amplification = amplification;
+                    all.push(Runs { policy, place, percent, figures: vec![figures] });
+                }
+            }
+        }
+        predicted(&all, &percents, &mut data).unwrap();
+        assert_eq!(data.claims.len(), 4);
+        let missed = data.claims.into_iter().filter(|claim| !claim.holds);
+        missed.map(|claim| claim.id).collect()
+    }
+
+    #[test]
+    fn each_prediction_holds_and_fails_by_its_own_figures() {
+        let nothing: [&str; 0] = [];
+        assert_eq!(fails(("none", WITHOUT, 80), (4.0, 2.0)), nothing);
+        // 3 % apart, to either side.
+        assert_eq!(fails(("none", BEHIND, 25), (4.1, 2.0)), nothing);
+        assert_eq!(fails(("none", BEHIND, 25), (4.2, 2.0)), ["behind-as-without"]);
+        assert_eq!(fails(("ses-device", BEHIND, 80), (1.9, 2.0)), ["behind-as-without"]);
+        assert_eq!(fails(("ses-host", BEHIND, 50), (2.0, 2.0)), ["behind-as-without"]);
+        // 4 % fewer at the greatest length alone.
+        assert_eq!(fails(("ses-device", BEFORE, 80), (1.92, 1.0)), ["long-gains-nothing"]);
+        // No longer than with the policy alone, and as long as the product says.
+        let together = ["together-less-than-the-product"];
+        assert_eq!(fails(("ses-device", BEFORE, 50), (2.0, 1.0)), together);
+        assert_eq!(fails(("ses-device", BEFORE, 50), (1.0, 1.0)), together);
+        // As late as without.
+        assert_eq!(fails(("none", BEFORE, 25), (2.0, 2.0)), ["reads-sooner"]);
+        assert_eq!(fails(("none", BEFORE, 50), (2.0, 2.0)), nothing);
+    }
 }

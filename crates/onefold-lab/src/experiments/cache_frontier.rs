@@ -34,6 +34,16 @@ struct Reached {
     fills: f64,
 }
 
+/// Whether so many points more are so many fewer than Toll may be behind.
+fn is_behind(by: f64) -> bool {
+    by < -BEHIND
+}
+
+/// Whether so many points more with so many of the rival's writes are as much as was predicted.
+fn is_ahead(by: f64, of_its_writes: f64) -> bool {
+    by >= AHEAD || (!is_behind(by) && of_its_writes <= FEWER)
+}
+
 fn point(traces: &[Trace], size: f64, text: &str) -> std::result::Result<Reached, String> {
     let choice = Choice::parse(text).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
@@ -135,11 +145,10 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             let (Some(toll), Some((name, rival))) = (toll, best) else { continue };
             let by = toll.hits - rival.hits;
             data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
-            if by < -BEHIND {
+            if is_behind(by) {
                 behind.push(format!("{} points on {} at {under}", show(by), family.name));
             }
-            let fewer = by >= -BEHIND && toll.fills <= rival.fills * FEWER;
-            better += usize::from(by >= AHEAD || fewer);
+            better += usize::from(is_ahead(by, toll.fills / rival.fills));
         }
         ahead.push((better * 2 >= families.len(), format!("{better} at {under}")));
     }
@@ -148,4 +157,23 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let figures: Vec<String> = ahead.iter().map(|(_, figure)| figure.clone()).collect();
     let figure = format!("of {} families {}", families.len(), figures.join(", "));
     data.shows("ahead-in-half", ahead.iter().all(|&(holds, _)| holds), figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn toll_is_ahead_by_two_points_or_not_behind_with_a_quarter_fewer_writes() {
+        assert!(is_behind(-1.1) && !is_behind(-1.0));
+        for (by, of_its_writes, ahead) in [
+            (2.0, 5.0, true),
+            (1.9, 0.76, false),
+            (1.9, 0.75, true),
+            (-1.0, 0.5, true),
+            (-1.1, 0.5, false),
+        ] {
+            assert_eq!(is_ahead(by, of_its_writes), ahead, "{by} {of_its_writes}");
+        }
+    }
 }

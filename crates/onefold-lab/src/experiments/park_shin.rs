@@ -318,7 +318,7 @@ pub fn fig4(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         });
         saved = saved.min(-change.most);
         let [.., offline, separated, proposed] = means;
-        holds &= separated > offline && offline > proposed;
+        holds &= [separated, offline, proposed].is_sorted_by(|more, less| more > less);
         words.push(format!(
             "{workload}: {} and {} of caftl-offline's",
             show(separated),

@@ -292,6 +292,27 @@ fn saved(
 mod tests {
     use super::*;
 
+    #[test]
+    fn where_nothing_is_read_nothing_is_amplified() {
+        let nothing = Trace {
+            requests: Vec::new(),
+            wanted: Vec::new(),
+            files: Vec::new(),
+            references: Vec::new(),
+            data_bytes: 1 << 20,
+        };
+        let lru = Choice::parse("lru").unwrap();
+        let done = amplification(&nothing, &lru, 1.0 / 4096.0, 1, DriveShape::default()).unwrap();
+        assert_eq!((done, done.factor()), (Amplified::default(), 1.0));
+    }
+
+    #[test]
+    fn the_drive_that_nobody_describes_has_rows_of_2_mib_and_is_sold_as_drives_are() {
+        let shape = DriveShape::default();
+        assert_eq!(shape.page_bytes * shape.pages_per_block * shape.planes, 2 << 20);
+        assert_eq!(u64::from(shape.spare_permille), (64 << 30) / 60_000_000 - 1000);
+    }
+
     /// Open blocks and the reserve of collection come first: a small drive has little else.
     #[test]
     fn a_small_drive_has_one_block_of_a_plane_more_than_its_ftl_must_have() {
