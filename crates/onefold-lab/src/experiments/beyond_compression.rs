@@ -251,8 +251,7 @@ mod tests {
         let amplification = match (policy, shortens, percent) {
             ("none", false, _) => 4.0,
             ("none", true, 80) => 3.9,
-            ("none", true, _) => 2.0,
-            (_, false, _) => 2.0,
+            ("none", true, _) | (_, false, _) => 2.0,
             (_, true, 80) => 1.95,
             (_, true, _) => 1.25,
         };

@@ -318,11 +318,11 @@ mod tests {
     fn a_small_drive_has_one_block_of_a_plane_more_than_its_ftl_must_have() {
         for pages in [1, 512, 513] {
             let ftl = drive(pages, DriveShape::default()).unwrap();
-            let (geometry, settings) = (*ftl.geometry(), ftl.settings().clone());
+            let (geometry, settings) = (*ftl.geometry(), *ftl.settings());
             let with_fewer = |blocks: u32| {
                 let blocks_per_plane = geometry.blocks_per_plane - blocks;
                 let nand = BlankNand::new(Geometry { blocks_per_plane, ..geometry });
-                Ftl::format(nand, NoDedup, settings.clone()).map(drop)
+                Ftl::format(nand, NoDedup, settings).map(drop)
             };
             assert!(with_fewer(1).is_ok(), "{pages}");
             let error = with_fewer(2).unwrap_err();

@@ -62,7 +62,7 @@ pub fn sizes(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
                 }
             }
         }
-        let last = crossover(&hit_rates(lru), &hit_rates(plc), &percents);
+        let last = crossover(&hit_rates(lru), &hit_rates(plc), &percents) as f64;
         let line = crossover_of.under(family);
         if (family, volume) == (Family::Calibrated.name(), Volume::Stated.name()) {
             data.beside(("crossover", "cache_ratio"), &line, volume, last)?;
@@ -103,10 +103,10 @@ fn hit_rates(runs: &[Run]) -> Vec<f64> {
 }
 
 /// The largest size up to which PLC hits at least as often; 0 if there is none.
-fn crossover(lru: &[f64], plc: &[f64], percents: &[u64]) -> f64 {
+fn crossover(lru: &[f64], plc: &[f64], percents: &[u64]) -> u64 {
     let as_often = |(lru, plc): &(&f64, &f64)| plc >= lru;
     let count = lru.iter().zip(plc).take_while(as_often).count();
-    count.checked_sub(1).map_or(0.0, |last| percents[last] as f64)
+    count.checked_sub(1).map_or(0, |last| percents[last])
 }
 
 /// Fig. 13 to 15.
@@ -270,10 +270,10 @@ fn file_ms(runs: &[Run]) -> Vec<f64> {
 }
 
 /// The smallest value from which latency is what it is at the end, or is least.
-fn settles(values: &[u64], file_ms: &[f64], at: f64) -> f64 {
+fn settles(values: &[u64], file_ms: &[f64], at: f64) -> u64 {
     let same = |ms: &&f64| (*ms / at - 1.0).abs() * 100.0 <= SAME_PERCENT;
     let settled = file_ms.iter().rev().take_while(same).count().max(1);
-    values[values.len() - settled] as f64
+    values[values.len() - settled]
 }
 
 /// Fig. 19 to 21.
@@ -284,7 +284,7 @@ pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let (Some(four), Some(fourteen)) = (run_of(4), run_of(14)) else { continue };
         let lost = (1.0 - fourteen.hit_rate / four.hit_rate) * 100.0;
         let ratio = fourteen.written_bytes as f64 / four.written_bytes.max(1) as f64;
-        let flat = settles(&values, &file_ms(&runs), fourteen.latency.file_ms);
+        let flat = settles(&values, &file_ms(&runs), fourteen.latency.file_ms) as f64;
         for (printed, name, value, unit) in [
             (("threshold 4", "hit_rate"), "hit rate, threshold 4", four.hit_rate * 100.0, "%"),
             (
@@ -363,16 +363,16 @@ mod tests {
     #[test]
     fn plc_hits_as_often_up_to_the_size_before_the_first_at_which_it_does_not() {
         let last = |plc: [f64; 3]| crossover(&[0.3, 0.5, 0.7], &plc, &[5, 10, 20]);
-        assert_eq!(last([0.3, 0.6, 0.69]), 10.0);
-        assert_eq!(last([0.3, 0.5, 0.7]), 20.0);
-        assert_eq!(last([0.2, 0.6, 0.8]), 0.0, "what comes after a loss does not count");
+        assert_eq!(last([0.3, 0.6, 0.69]), 10);
+        assert_eq!(last([0.3, 0.5, 0.7]), 20);
+        assert_eq!(last([0.2, 0.6, 0.8]), 0, "what comes after a loss does not count");
     }
 
     #[test]
     fn latency_has_settled_where_it_stays_within_a_percent_of_its_end() {
         let from = |file_ms: [f64; 4]| settles(&[0, 4, 8, 14], &file_ms, 200.0);
-        assert_eq!(from([200.0, 203.0, 198.5, 200.0]), 8.0);
-        assert_eq!(from([201.5, 198.5, 201.5, 200.0]), 0.0);
-        assert_eq!(from([200.0, 200.0, 190.0, 200.0]), 14.0);
+        assert_eq!(from([200.0, 203.0, 198.5, 200.0]), 8);
+        assert_eq!(from([201.5, 198.5, 201.5, 200.0]), 0);
+        assert_eq!(from([200.0, 200.0, 190.0, 200.0]), 14);
     }
 }
