@@ -24,7 +24,7 @@ use crate::table::plural;
 
 /// Mount.
 pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
-    let events = Events::listen(Hangup::Stop)?;
+    let events = Events::listen(Hangup::Stop, || ())?;
     check_folder(&args.dir)?;
     let dir = fs::canonicalize(&args.dir).map_err(|error| {
         Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))

@@ -34,7 +34,7 @@ use crate::serve::record::{Prepared, Recorder};
 use crate::serve::reload::Reload;
 use crate::serve::schedule::Schedule;
 use crate::serve::scrubbing::Scrubbing;
-use crate::serve::stop;
+use crate::serve::stop::{self, Patience};
 use crate::settings_file::Parsed;
 use crate::status_view::status_text;
 use crate::store_folder;
@@ -50,7 +50,9 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     refuse_nonsense(args)?;
     let mut handed = Sockets::take()?;
     let tls = tls_files(args);
-    let events = Events::listen(args.on_hangup)?;
+    let what = format!("pool '{}'", args.pool.display());
+    let patience = Patience::new(what, args.run.is_some());
+    let events = Events::listen(args.on_hangup, patience.on_stop())?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
@@ -91,6 +93,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let with = (&*exports, schedule);
     let ended = wait(&events, &pool, &reload, (args, printer), with);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    patience.begin();
     if command.is_none() {
         notify::tell(notify::STOPPING);
     }

@@ -16,6 +16,8 @@ use crate::failure::{Failure, Result};
 
 /// Time for the command to end by itself once the server was asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// Longest time that its end takes: it is asked, and then made.
+pub const END: Duration = GRACE.saturating_mul(2);
 
 /// A command that runs.
 pub struct Child {

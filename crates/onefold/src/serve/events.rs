@@ -50,8 +50,9 @@ pub struct Events {
 
 impl Events {
     /// From now on signals are events, and a second signal to stop ends the process at once. SIGHUP
-    /// is one of those, or asks to read certificates and settings again.
-    pub fn listen(hangup: Hangup) -> Result<Self> {
+    /// is one of those, or asks to read certificates and settings again. `on_stop` is called for
+    /// each that asks to stop, whatever whoever waits for events is doing.
+    pub fn listen(hangup: Hangup, on_stop: impl Fn() + Send + 'static) -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
         let stopping = Arc::new(AtomicBool::new(false));
         // nohup wants a server that outlives its terminal; any other signal is meant.
@@ -75,7 +76,10 @@ impl Events {
                     let event = match signal {
                         SIGUSR1 => Event::ShowStatus,
                         SIGHUP if hangup == Hangup::Reload => Event::Reload,
-                        _ => Event::Stop,
+                        _ => {
+                            on_stop();
+                            Event::Stop
+                        }
                     };
                     if to.send(event).is_err() {
                         break;

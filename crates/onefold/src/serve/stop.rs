@@ -2,10 +2,13 @@
 //! Room: onefold.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onefold_pool::Pool;
 
+use super::child;
 use super::listeners::Servers;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
@@ -17,29 +20,80 @@ const ALL: Duration = Duration::from_secs(19);
 
 /// Stop the servers, flush the pool and close it.
 pub fn in_order(servers: Servers, pool: Pool, path: &Path, printer: &Printer) -> Result<()> {
-    drain(servers, format!("pool '{}'", path.display()), printer);
+    drain(servers, printer);
     pool.close().map_err(|error| {
         Failure::pool(path, error).hint("what clients flushed before the failure is safe")
     })
 }
 
-/// Stop the servers; the process ends in any case if the rest takes too long.
-pub fn drain(servers: Servers, what: String, printer: &Printer) {
-    give_up_after(ALL, what);
+/// Stop the servers.
+pub fn drain(servers: Servers, printer: &Printer) {
     let hanging = servers.stop(DRAIN);
     if hanging > 0 {
         printer.warning(&format!("{hanging} requests did not return from the disk"));
     }
 }
 
-/// A disk that never answers must not keep the process for ever.
-fn give_up_after(time: Duration, what: String) {
-    // It goes with the process, and without it stopping only lacks its bound.
-    let _ = std::thread::Builder::new().name("patience".to_owned()).spawn(move || {
-        std::thread::sleep(time);
-        let failure = Failure::bad(format!("{what} could not be flushed in time"))
-            .hint("what clients flushed before is safe");
-        Printer::new(true).failure(&failure);
-        std::process::exit(1);
-    });
+/// A bound for leaving: a disk that never answers must not keep the process for ever, whichever of
+/// its threads asks the disk for something.
+pub struct Patience {
+    what: String,
+    time: Duration,
+    has_begun: AtomicBool,
+}
+
+impl Patience {
+    /// For a server of this, and the command that it is for, if there is one.
+    pub fn new(what: String, has_command: bool) -> Arc<Self> {
+        let time = if has_command { ALL + child::END } else { ALL };
+        Arc::new(Self { what, time, has_begun: AtomicBool::new(false) })
+    }
+
+    /// What begins it when a signal asks to stop.
+    pub fn on_stop(self: &Arc<Self>) -> impl Fn() + Send + 'static {
+        let patience = Arc::clone(self);
+        move || patience.begin()
+    }
+
+    /// From now on it runs; the process ends when it is over. Beginning again changes nothing.
+    pub fn begin(&self) {
+        let what = self.what.clone();
+        self.begin_with(move |time| {
+            std::thread::sleep(time);
+            let failure = Failure::bad(format!("{what} could not be flushed in time"))
+                .hint("what clients flushed before is safe");
+            Printer::new(true).failure(&failure);
+            std::process::exit(1);
+        });
+    }
+
+    fn begin_with(&self, run_out: impl FnOnce(Duration) + Send + 'static) {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // It goes with the process, and without it stopping only lacks its bound.
+        let time = self.time;
+        let thread = std::thread::Builder::new().name("patience".to_owned());
+        let _ = thread.spawn(move || run_out(time));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn patience_begins_once_and_a_command_has_its_own_time() {
+        let patience = Patience::new("pool 'p'".to_owned(), false);
+        let (to, times) = channel();
+        for _ in 0..2 {
+            let to = to.clone();
+            patience.begin_with(move |time| to.send(time).unwrap());
+        }
+        drop(to);
+        assert_eq!(times.iter().collect::<Vec<_>>(), [ALL]);
+        assert_eq!(Patience::new(String::new(), true).time, ALL + child::END);
+    }
 }

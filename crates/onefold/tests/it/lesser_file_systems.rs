@@ -1,12 +1,14 @@
 //! File systems that do less than those of a Linux disk: locks that reach no further than one
-//! mount, as those of sshfs and of folders that virtual machines share, and rights that cannot be
-//! set.
+//! mount, as those of sshfs and of folders that virtual machines share, rights that cannot be set,
+//! and no answer at all.
 //! Room: onefold.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use super::harness::{Cleanup, ONEFOLD, Sandbox, Server, noise, run, tool};
+use super::harness::{Cleanup, ONEFOLD, PATIENCE, Sandbox, Server, noise, run, tool};
 use super::mount::can_mount;
 
 /// `folder` of a sandbox, mounted as `name` by bindfs.
@@ -127,4 +129,59 @@ fn stores_are_made_where_rights_cannot_be_set_and_that_is_told() {
         assert!(said.err.contains(&told("drive")), "{}", said.err);
         assert!(!sandbox.ok(&drive).err.contains("warning"), "it is told once");
     }
+}
+
+/// A program that is killed when this is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_disk_that_never_answers_does_not_keep_a_server_from_leaving() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for name in ["folder", "hangs"] {
+        fs::create_dir(sandbox.path(name)).unwrap();
+    }
+    let device = |name: &str| fs::metadata(sandbox.path(name)).unwrap().dev();
+    let before = device("hangs");
+    let mut bindfs = Command::new("bindfs");
+    bindfs.args(["-f", &sandbox.text("folder"), &sandbox.text("hangs")]);
+    let bindfs = Killed(bindfs.spawn().unwrap());
+    let begun = Instant::now();
+    while device("hangs") == before {
+        assert!(begun.elapsed() < PATIENCE, "it is not mounted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let start = |name: &'static str, words: &[&str]| {
+        let socket = sandbox.path(&format!("{name}.socket"));
+        let listen = format!("unix:{}", socket.display());
+        let command = sandbox.command(&[words, &["--listen", &listen]].concat());
+        (name, Server::start(command, socket))
+    };
+    let drive = ["ssd", "serve", "--dir", "hangs/drive", "--set", "channels=1"];
+    let mut servers = [
+        start("pool", &["serve", "hangs/pool"]),
+        start("drive", &[&drive[..], &["--set", "packages=1"]].concat()),
+    ];
+    tool("kill", &["-STOP", &bindfs.0.id().to_string()]);
+    for (_, server) in &servers {
+        server.signal("TERM");
+    }
+    for (name, server) in &mut servers {
+        let told = server.wait_for_line("error: ").pop().unwrap();
+        let at = format!("{name} 'hangs/{name}' could not be flushed in time");
+        assert_eq!(told, format!("error: {at}"));
+        assert_eq!(server.ended().code(), Some(1));
+    }
+    // What waits for the disk goes with it.
+    drop(bindfs);
+    tool("fusermount3", &["-u", "-z", &sandbox.text("hangs")]);
 }

@@ -32,7 +32,7 @@ use crate::serve::handed::Sockets;
 use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Places, Servers};
 use crate::serve::record::{Prepared, Recorder};
-use crate::serve::stop;
+use crate::serve::stop::{self, Patience};
 use crate::store_folder;
 use crate::text_file;
 use crate::watch;
@@ -109,7 +109,9 @@ fn table(
 /// Serve.
 pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let mut handed = Sockets::take()?;
-    let events = Events::listen(Hangup::Stop)?;
+    let what = format!("drive '{}'", args.dir.display());
+    let patience = Patience::new(what, args.run.is_some());
+    let events = Events::listen(Hangup::Stop, patience.on_stop())?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
         None => None,
@@ -129,7 +131,7 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let listening = Door { servers: Servers::start(&exports, &how)?, late, private, watch };
     match make_or_check(args, wanted.as_ref(), printer) {
-        Ok(()) => serve(args, printer, &events, (listening, recording)),
+        Ok(()) => serve(args, printer, (&events, &patience), (listening, recording)),
         Err(failure) => Err(listening.abandon(failure)),
     }
 }
@@ -201,7 +203,7 @@ fn wanted_spec(args: &SsdServeArgs) -> Result<DriveSpec> {
 fn serve(
     args: &SsdServeArgs,
     printer: &Printer,
-    events: &Events,
+    (events, patience): (&Events, &Patience),
     (door, recording): (Door, Option<Prepared>),
 ) -> Result<ExitCode> {
     let clock = Arc::new(WallClock::start());
@@ -210,10 +212,7 @@ fn serve(
         Ok(open) => open,
         Err(error) => return Err(door.abandon(failed(error))),
     };
-    for remark in open.remarks() {
-        let text = format!("drive '{}': {remark}", args.dir.display());
-        if remark.is_good() { printer.note(&text) } else { printer.warning(&text) }
-    }
+    tell_remarks(&open, &args.dir, printer);
     about_durability(open.spec(), printer);
     let generation = open.current_generation();
     let accept = || open.accept_loss().map_err(failed);
@@ -257,16 +256,25 @@ fn serve(
     };
     let ended = wait(events, &lent);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(events)));
+    patience.begin();
     drop(control);
     if let Some(watch) = watch {
         watch.stop();
     }
     background.stop();
-    stop::drain(servers, format!("drive '{}'", args.dir.display()), printer);
+    stop::drain(servers, printer);
     if let Some(recorder) = recorder {
         recorder.finish(printer);
     }
     close(args, &lent, ended.map_or(0, child::exit_code), printer)
+}
+
+/// Say what opening the drive came by.
+fn tell_remarks(open: &OpenDrive, at: &Path, printer: &Printer) {
+    for remark in open.remarks() {
+        let text = format!("drive '{}': {remark}", at.display());
+        if remark.is_good() { printer.note(&text) } else { printer.warning(&text) }
+    }
 }
 
 /// Close the drive. Serving ends with the status of the command that it was for, if it had one.
