@@ -29,6 +29,8 @@ pub fn filled_once(preset: &str, pages: u64) -> DriveSpec {
     let per_block = u64::from(spec.geometry.planes()) * u64::from(spec.geometry.pages_per_block);
     let blocks = pages.div_ceil(per_block) as u32 + 16;
     spec.geometry.blocks_per_plane = blocks;
+    // Of the papers' sizes a preset's share of all blocks would be more than what is beyond.
+    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
     let physical = f64::from(blocks) * per_block as f64;
     spec.ftl.over_provisioning = physical / pages as f64 - 1.0;
     spec.ftl.allocation = Allocation::IdleFirst;
@@ -168,4 +170,21 @@ pub fn replay_as_is(
     let trace = Some(Box::new(requests.into_iter().map(Ok)) as _);
     let outcome = run(spec, RunOptions { trace, ..RunOptions::default() });
     Ok(outcome.map_err(|error| refused(error.to_string()))?.report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What quick settings have, and the papers' sizes, which only `--full` runs.
+    #[test]
+    fn a_drive_that_is_filled_once_holds_its_pages_at_any_size() {
+        for (preset, _) in SES_FLASH {
+            for pages in [1 << 13, 3_670_016, 1 << 22] {
+                let spec = filled_once(preset, pages);
+                spec.check().unwrap();
+                assert_eq!(u64::from(spec.logical_pages()), pages, "{preset}");
+            }
+        }
+    }
 }
