@@ -3,11 +3,12 @@
 //! Advisory `flock`s, which go with the process, however that ends: one on the file `lock`, which
 //! holds the number of the process that has it, and one on the folder itself, so that a lock file
 //! that was removed lets nobody in. Where others may get at the folder whom no lock keeps out
-//! ([`reach`]), files beside the lock file say who has it ([`presence`]).
+//! (`reach`), files beside the lock file say who has it (`presence`).
 //! Invariants: (1) only what the owner of the store (or its group) can open is ever waited for: a
 //! folder that anybody may open is not locked itself, since anybody could lock the owner out by it;
 //! (2) a lock file that was made for an opening that failed is removed again.
 
+mod hold;
 mod party;
 mod presence;
 mod reach;
@@ -20,14 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use thiserror::Error;
 
+pub use self::hold::{Hold, LOCK_FILE, LockError};
 use self::party::Party;
 use self::presence::{Holds, Presence};
 use crate::access::Access;
-
-/// The file that is locked.
-pub const LOCK_FILE: &str = "lock";
 
 /// Whether a file of this name is one of those by which a folder is locked.
 pub fn is_of_a_lock(name: &str) -> bool {
@@ -37,37 +35,6 @@ pub fn is_of_a_lock(name: &str) -> bool {
 
 /// How often a lock file that was removed at the wrong moment is looked for again.
 const ATTEMPTS: usize = 16;
-
-/// How something is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// Not at all.
-    Not,
-    /// Together with others who do the same.
-    Shared,
-    /// Alone.
-    Alone,
-}
-
-/// Why a folder could not be locked.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum LockError {
-    /// Somebody else has it.
-    #[error("it is in use by {holder}")]
-    Held {
-        /// "process 1234", or "another process" where that is not known.
-        holder: String,
-    },
-    /// The lock file is not one, or cannot be had.
-    #[error("lock {}: {source}", path.display())]
-    Io {
-        /// The file or the folder.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
-}
 
 /// Locks that are held; dropping them gives them up.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 
+use super::hold::{Hold, LOCK_FILE, LockError};
 use super::party::{self, Party};
-use super::{Hold, LOCK_FILE, LockError};
 use crate::access::Access;
 use crate::media::FOLDER_MARK;
 
@@ -46,25 +46,6 @@ impl Holds {
 
     fn changes_something(self) -> bool {
         self.file == Hold::Alone || self.folder == Hold::Alone
-    }
-}
-
-impl Hold {
-    const ALL: [Self; 3] = [Self::Not, Self::Shared, Self::Alone];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Not => "not",
-            Self::Shared => "shared",
-            Self::Alone => "alone",
-        }
-    }
-
-    const fn is_in_the_way_of(self, other: Self) -> bool {
-        matches!(
-            (self, other),
-            (Self::Alone, Self::Shared | Self::Alone) | (Self::Shared, Self::Alone)
-        )
     }
 }
 
