@@ -44,7 +44,7 @@ pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};
 pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};
 pub use file_media::{FileFolder, check_name as check_file_name};
-pub use folder_lock::{FolderLock, Hold, LOCK_FILE, LockError, is_of_a_lock};
+pub use folder_lock::{FolderLock, Hold, LOCK_FILE, LockError, is_of_a_lock, leave_all_folders};
 pub use folder_store::FolderContainerStore;
 pub use generation::{GENERATION_FILE, Generation, GenerationFile, Survival};
 pub use meaning::Meaning;

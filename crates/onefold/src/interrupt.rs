@@ -91,6 +91,7 @@ fn leave(signal: i32) -> ! {
         };
         left.push_str(&what);
     }
+    onefold_block::leave_all_folders();
     if std::io::stderr().is_terminal() {
         // A progress line may stand there.
         let _ = std::io::stderr().write_all(b"\r\x1b[2K");

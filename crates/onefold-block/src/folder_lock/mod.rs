@@ -33,6 +33,12 @@ pub fn is_of_a_lock(name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || presence::is_one(name))
 }
 
+/// Say of all folders of this process that it has left them, if it ends now without dropping their
+/// locks: a kernel forgets its own, and not what others have been told.
+pub fn leave_all_folders() {
+    presence::leave();
+}
+
 /// How often a lock file that was removed at the wrong moment is looked for again.
 const ATTEMPTS: usize = 16;
 

@@ -14,6 +14,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 
@@ -49,13 +50,33 @@ impl Holds {
     }
 }
 
+/// The files of this process.
+static SHOWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
 /// A file that says that this process has a store open; dropping it removes the file.
 #[derive(Debug)]
 pub struct Presence(PathBuf);
 
+impl Presence {
+    fn of(path: PathBuf) -> Self {
+        SHOWN.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        Self(path)
+    }
+}
+
 impl Drop for Presence {
     fn drop(&mut self) {
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.retain(|path| *path != self.0);
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Remove the files of a process that ends without dropping what it has, so that nobody on another
+/// machine waits for it.
+pub fn leave() {
+    for path in SHOWN.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -123,7 +144,7 @@ impl Presence {
             Err(error) if !holds.changes_something() && is_denied(&error) => return Ok(None),
             Err(error) => return Err(failed(&own)(error)),
         }
-        let presence = Self(own.clone());
+        let presence = Self::of(own.clone());
         let mut is_seen = false;
         for entry in fs::read_dir(path).map_err(failed(path))? {
             let entry = entry.map_err(failed(path))?;

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::harness::{Cleanup, ONEFOLD, PATIENCE, Sandbox, Server, noise, run, tool};
@@ -55,6 +55,18 @@ fn an_archive_in_use_through_one_mount_is_in_use_through_another() {
     sandbox.ok(&["archive", "prune", "two/a", "--keep-last", "1"]);
     sandbox.ok(&["archive", "verify", "one/a"]);
     assert_eq!(of_locks(&sandbox, "a"), 0);
+
+    // Nobody reads what it writes, and Ctrl-C ends it where it is.
+    let mut cat = sandbox.command(&["archive", "cat", "one/a", "data/file"]);
+    let mut cat = cat.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while of_locks(&sandbox, "a") == 0 {
+        assert!(begun.elapsed() < PATIENCE, "it says nowhere that it reads");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    tool("kill", &["-INT", &cat.id().to_string()]);
+    assert_eq!(cat.wait().unwrap().code(), Some(130));
+    assert_eq!(of_locks(&sandbox, "a"), 0, "machines that cannot see that it ended would wait");
 }
 
 #[test]
