@@ -8,7 +8,7 @@ use onefold_flash::dedup::NoDedup;
 use onefold_flash::nand::bytes::{BCH_NAME, ChannelSpec, MemStore, PageBytes};
 use onefold_flash::nand::{ByteNand, WearModel};
 use onefold_flash::op::OpKind;
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, NandError, Untimed};
 
 use crate::error::Result;
 use crate::series::{Data, Line};
@@ -35,6 +35,8 @@ struct Found {
     /// Raw bit errors beside those between noise.
     errors: f64,
     amplification: f64,
+    /// Pages that cannot be corrected.
+    lost: u64,
 }
 
 type Drive = Ftl<ByteNand<MemStore>, NoDedup>;
@@ -97,8 +99,14 @@ fn one(settings: &Settings<'_>, point: Point) -> Result<Found> {
     }
     likeness /= f64::from(pages);
     let before = *drive.nand().health();
+    let mut lost = 0;
     for lpn in 0..pages {
-        drive.read(lpn, &mut Untimed).map_err(|error| settings.refused(error))?;
+        match drive.read(lpn, &mut Untimed) {
+            // Its raw bit errors count like those of all others. Of many pages one may have more
+            // than its code corrects, here or when it was moved.
+            Err(FtlError::Nand(NandError::Uncorrectable { .. })) => lost += 1,
+            read => drop(read.map_err(|error| settings.refused(error))?),
+        }
     }
     let after = *drive.nand().health();
     let errors = (after.raw_bit_errors - before.raw_bit_errors) as f64;
@@ -108,6 +116,7 @@ fn one(settings: &Settings<'_>, point: Point) -> Result<Found> {
         likeness,
         errors: rate / drive.nand().wear().fresh_rate,
         amplification: programs as f64 / f64::from(pages + again),
+        lost,
     })
 }
 
@@ -137,7 +146,10 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let under = format!("{families} famil{s}, {age}");
         let at = u64::from(point.planes);
         let put = |data: &mut Data, line: Line, value: f64| {
-            data.put(&line.of(of).under(&under), at, value);
+            let row = data.put(&line.of(of).under(&under), at, value);
+            if found.lost > 0 {
+                row.note(format!("pages that could not be corrected: {}", found.lost));
+            }
         };
         put(data, over("likeness of neighbours", "%"), 100.0 * found.likeness);
         put(data, over("raw bit errors beside noise", "times"), found.errors);
