@@ -73,7 +73,7 @@ impl Access {
         if metadata.mode() & PERMISSION_BITS == self.file_mode() {
             return Ok(());
         }
-        match set(file, self.file_mode()) {
+        match set_mode(file, self.file_mode()) {
             Err(error)
                 if error.kind() == io::ErrorKind::PermissionDenied
                     && metadata.mode() & OTHER_BITS == 0 =>
@@ -86,7 +86,7 @@ impl Access {
 
     /// Give a folder this access.
     pub(crate) fn set_folder(self, folder: &File) -> io::Result<()> {
-        set(folder, self.folder_mode())
+        set_mode(folder, self.folder_mode())
     }
 
     /// Share a folder with `group`, or let nobody but these in; what is to hold from now on.
@@ -105,7 +105,10 @@ impl Access {
 
 /// Set who may do what. Where the file system keeps no such thing, as FAT and exFAT, all stays as
 /// it was mounted: whose files these are may say so, and is refused all the same.
-fn set(file: &File, mode: u32) -> io::Result<()> {
+///
+/// # Errors
+/// Whatever else the system refuses, as for somebody else's file.
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     match file.set_permissions(Permissions::from_mode(mode)) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -39,7 +39,7 @@ pub mod spent;
 pub mod store_layer;
 pub mod wrappers;
 
-pub use access::Group;
+pub use access::{Group, set_mode};
 pub use address::{ContainerId, Lba, Lpn, Ppn, Vpn};
 pub use container_store::{ContainerStore, StoreError};
 pub use device::{BlockDevice, BlockError, Extent, ExtentKind, WriteRequest, ZeroOptions};

@@ -4,11 +4,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use onefold_block::set_mode;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
@@ -102,7 +103,7 @@ impl OutFile {
         };
         let file = beside(&goes_to).map_err(unusable)?;
         if let Some(existing) = &existing {
-            file.as_file().set_permissions(existing.permissions()).map_err(unusable)?;
+            set_mode(file.as_file(), existing.permissions().mode()).map_err(unusable)?;
         }
         let listed = Listed::add(path, Some(file.path().to_owned()));
         let kind = Kind::Whole { file, goes_to, replaces: existing.is_some(), listed };
@@ -113,9 +114,14 @@ impl OutFile {
     pub fn create_private(path: &Path, force: bool) -> Result<Self> {
         let file = Self::create(path, force)?;
         if let Kind::Whole { file, .. } = &file.kind {
-            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            let set = file.as_file().set_permissions(private);
-            set.map_err(|error| Failure::unusable("write", path, error))?;
+            let unusable = |error| Failure::unusable("write", path, error);
+            set_mode(file.as_file(), 0o600).map_err(unusable)?;
+            if file.as_file().metadata().map_err(unusable)?.mode() & 0o007 != 0 {
+                tracing::warn!(
+                    "every user of this machine can read '{}': its file system keeps no rights",
+                    path.display()
+                );
+            }
         }
         Ok(file)
     }

@@ -139,7 +139,7 @@ impl Presence {
             let path = path.to_owned();
             move |source| LockError::Io { path, source }
         };
-        match make(&own, access) {
+        match make(&own, access, me) {
             Ok(()) => {}
             Err(error) if !holds.changes_something() && is_denied(&error) => return Ok(None),
             Err(error) => return Err(failed(&own)(error)),
@@ -195,15 +195,13 @@ fn forget_lists(path: &Path) {
 }
 
 /// Make the file, with a line for people in it.
-fn make(path: &Path, access: Access) -> io::Result<()> {
+fn make(path: &Path, access: Access, me: &Party) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(Access::OWNER_FILE_MODE);
     let mut file = options.open(path)?;
     // Neither is needed by anybody but people.
     let _ = access.set_file(&file);
-    #[expect(clippy::disallowed_methods, reason = "a note for people; nothing depends on it")]
-    let process = std::process::id();
-    let _ = writeln!(file, "process {process} on {}", party::host());
+    let _ = writeln!(file, "process {} on {}", me.process, party::host());
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Where an export writes to: a sparse file, a block device, or a pipe.
 //! Room: onefold.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IsTerminal as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use onefold_block::ByteSize;
@@ -53,12 +53,9 @@ impl Target {
                 Kind::Stream { file, _listed: Listed::in_place(path) }
             }
             _ => {
-                let file = OutFile::create(path, force)?;
-                if kind.is_none() {
-                    // A disk's contents are its owner's affair; nothing is in it yet.
-                    let private = Permissions::from_mode(0o600);
-                    file.file().set_permissions(private).map_err(unusable)?;
-                }
+                // A disk's contents are its owner's affair; one that is replaced says whose it is.
+                let create = if kind.is_none() { OutFile::create_private } else { OutFile::create };
+                let file = create(path, force)?;
                 file.file().set_len(size_bytes).map_err(unusable)?;
                 Kind::Fresh(file)
             }
@@ -165,6 +162,8 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -135,6 +135,13 @@ fn stores_are_made_where_rights_cannot_be_set_and_that_is_told() {
         let said = sandbox.ok(&["pool", "create", &at("pool")]);
         assert!(said.err.contains(&told("pool")), "{}", said.err);
         sandbox.check(&at("pool"));
+        sandbox.ok(&["volume", "create", &at("pool"), "v", "--size", "1M"]);
+        let image = at("image");
+        let export = ["volume", "export", &at("pool"), "v", &image];
+        let said = sandbox.ok(&export);
+        let open = format!("every user of this machine can read '{image}'");
+        assert!(said.err.contains(&open), "{}", said.err);
+        sandbox.ok(&[&export[..], &["--force"]].concat());
         let drive = ["ssd", "serve", "--dir", &at("drive"), "--run", "true"];
         let small = ["--set", "channels=1", "--set", "packages=1"];
         let said = sandbox.ok(&[&drive[..], &small].concat());
