@@ -14,7 +14,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use rustix::fs::OFlags;
 
@@ -50,17 +50,22 @@ impl Holds {
     }
 }
 
-/// The files of this process.
+/// The files of this process; locked while one is made or removed, so that whoever leaves finds
+/// all that there are.
 static SHOWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// How often whoever leaves asks for them. On a disk that does not answer nobody waits for ever.
+const LEAVE_ATTEMPTS: u32 = 1_000_000;
 
 /// A file that says that this process has a store open; dropping it removes the file.
 #[derive(Debug)]
 pub struct Presence(PathBuf);
 
 impl Presence {
-    fn of(path: PathBuf) -> Self {
-        SHOWN.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
-        Self(path)
+    fn make(path: PathBuf, access: Access, me: &Party) -> io::Result<Self> {
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        make(&path, access, me)?;
+        shown.push(path.clone());
+        Ok(Self(path))
     }
 }
 
@@ -72,11 +77,24 @@ impl Drop for Presence {
     }
 }
 
-/// Remove the files of a process that ends without dropping what it has, so that nobody on another
-/// machine waits for it.
+/// Remove the files of a process that ends now without dropping what it has, so that nobody on
+/// another machine waits for it. Nobody makes one any more after that.
 pub fn leave() {
-    for path in SHOWN.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        let _ = fs::remove_file(path);
+    for _ in 0..LEAVE_ATTEMPTS {
+        let shown = match SHOWN.try_lock() {
+            Ok(shown) => shown,
+            Err(TryLockError::Poisoned(shown)) => shown.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::yield_now();
+                continue;
+            }
+        };
+        for path in shown.iter() {
+            let _ = fs::remove_file(path);
+        }
+        // Held to the end.
+        std::mem::forget(shown);
+        return;
     }
 }
 
@@ -139,12 +157,11 @@ impl Presence {
             let path = path.to_owned();
             move |source| LockError::Io { path, source }
         };
-        match make(&own, access, me) {
-            Ok(()) => {}
+        let presence = match Presence::make(own.clone(), access, me) {
+            Ok(presence) => presence,
             Err(error) if !holds.changes_something() && is_denied(&error) => return Ok(None),
             Err(error) => return Err(failed(&own)(error)),
-        }
-        let presence = Self::of(own.clone());
+        };
         let mut is_seen = false;
         for entry in fs::read_dir(path).map_err(failed(path))? {
             let entry = entry.map_err(failed(path))?;
