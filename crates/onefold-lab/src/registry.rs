@@ -255,14 +255,16 @@ impl Experiment {
     }
 }
 
-/// The experiments that a name selects: one id, or all whose ids begin with it, such as a paper's.
+/// The experiments that a name selects: one id, or all whose ids begin with its words, such as a
+/// paper's or its figures.
 pub fn find(name: &str) -> Result<Vec<&'static Experiment>> {
     let exact = EXPERIMENTS.iter().any(|experiment| experiment.id == name);
+    let begins = |id: &str| id.strip_prefix(name).is_some_and(|rest| rest.starts_with(['/', '-']));
     let selected = |experiment: &&Experiment| {
-        if exact { experiment.id == name } else { experiment.id.starts_with(name) }
+        if exact { experiment.id == name } else { begins(experiment.id) }
     };
     let found: Vec<_> = EXPERIMENTS.iter().filter(selected).collect();
-    if !found.is_empty() && !name.is_empty() {
+    if !found.is_empty() {
         return Ok(found);
     }
     let mut papers: Vec<&str> = EXPERIMENTS.iter().map(Experiment::paper).collect();

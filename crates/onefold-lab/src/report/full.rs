@@ -7,6 +7,7 @@ use crate::registry::Outcome;
 use crate::report::overview::verdict;
 use crate::report::{PAPERS, cells};
 use crate::row::{Row, show};
+use crate::series::Claim;
 
 const HEAD: &str = "\
 # Quick settings beside full ones
@@ -73,7 +74,46 @@ pub fn full_page(pairs: &[(Costed, Costed)]) -> String {
             );
         }
     }
+    claims(pairs, &mut text);
     text
+}
+
+/// What is said of pictures and predicted of our own, at both sizes: first what comes out otherwise
+/// at the full one.
+fn claims(pairs: &[(Costed, Costed)], text: &mut String) {
+    let mut all: Vec<(&str, &Claim, &Claim)> = Vec::new();
+    for (Costed { outcome: quick, .. }, Costed { outcome: full, .. }) in pairs {
+        for claim in &quick.claims {
+            let full = full.claims.iter().find(|other| other.id == claim.id);
+            all.extend(full.map(|full| (quick.id, claim, full)));
+        }
+    }
+    if all.is_empty() {
+        return;
+    }
+    let count = |quick: bool, full: bool| {
+        let so = |&&(_, q, f): &&(&str, &Claim, &Claim)| (q.holds, f.holds) == (quick, full);
+        all.iter().filter(so).count()
+    };
+    let _ = write!(
+        text,
+        "\n## What the pictures show, and what was predicted\n\nOf {} statements, held at both \
+         sizes: {}; failed at both: {}; held at the quick size only: {}; at the full size only: \
+         {}. Those that come out otherwise at the full size come first.\n\n\
+         | experiment | statement | quick | full |\n|---|---|---|---|\n",
+        all.len(),
+        count(true, true),
+        count(false, false),
+        count(true, false),
+        count(false, true)
+    );
+    all.sort_by_key(|(_, quick, full)| quick.holds == full.holds);
+    for (id, quick, full) in all {
+        let here = |claim: &Claim| {
+            format!("{}: {}", if claim.holds { "holds" } else { "**fails**" }, claim.figure)
+        };
+        let _ = writeln!(text, "| {id} | {} | {} | {} |", quick.says, here(quick), here(full));
+    }
 }
 
 fn line(id: &str, quick: &Row<'_>, full: Option<Row<'_>>, text: &mut String) {

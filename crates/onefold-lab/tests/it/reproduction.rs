@@ -139,7 +139,7 @@ fn fiu_traces_of_the_user_stand_beside_isolated_writes() {
 #[test]
 fn names_select_one_experiment_or_all_that_begin_with_it() {
     assert_eq!(find("ses-dedup/fig-1").unwrap().len(), 1);
-    for group in ["ses-dedup", "plc", "beyond"] {
+    for group in ["ses-dedup", "plc", "beyond", "ses-dedup/fig"] {
         let found = find(group).unwrap();
         assert!(found.len() >= 2 && found.iter().all(|e| e.id.starts_with(group)), "{group}");
     }
@@ -150,6 +150,9 @@ fn names_select_one_experiment_or_all_that_begin_with_it() {
     }
     let error = find("ses-dedup/fig2").unwrap_err().to_string();
     assert!(error.ends_with("did you mean `ses-dedup/fig-2`?"), "{error}");
+    // A letter that is missing is no wish for something else.
+    let error = find("beyond/gleaner-hostil").unwrap_err().to_string();
+    assert!(error.ends_with("did you mean `beyond/gleaner-hostile`?"), "{error}");
     let mut ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -41,3 +41,37 @@ fn unknown_names_and_missing_data_are_refused_before_anything_runs() {
         assert!(said.err.contains(told), "{}", said.err);
     }
 }
+
+#[test]
+fn an_experiment_that_fails_keeps_no_other_from_being_told() {
+    let sandbox = Sandbox::new();
+    let both = "reproduce ses-dedup/fig-1 ses-dedup/arithmetic";
+    // Only one of the two has such a parameter, and it is not the first.
+    let both: Vec<&str> = both.split(' ').chain(["--set", "units=4096"]).collect();
+    let said = sandbox.onefold(&both);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.text().starts_with("ses-dedup/fig-1: "), "{}", said.text());
+    let problem = "experiments/ses-dedup/arithmetic/spec.toml: parameter `units` is not there";
+    let told = format!(
+        "warning: ses-dedup/arithmetic failed: {problem}\n\
+         error: 1 of 2 experiments failed: ses-dedup/arithmetic\n"
+    );
+    assert_eq!(said.err, told);
+    let said = sandbox.onefold(&[&both[..], &["--json"]].concat());
+    assert_eq!((said.code, &said.err), (Some(1), &told));
+    let json = said.json();
+    assert_eq!(json["experiments"][0]["id"], "ses-dedup/fig-1");
+    let failed = serde_json::json!([{ "id": "ses-dedup/arithmetic", "problem": problem }]);
+    assert_eq!(json["failed"], failed);
+}
+
+#[test]
+fn quick_sizes_stand_beside_full_ones_on_a_page() {
+    let sandbox = Sandbox::new();
+    let compare = ["reproduce", "ses-dedup/arithmetic", "--full", "--compare", "page.md"];
+    let said = sandbox.ok(&compare);
+    assert!(said.err.ends_with("written: page.md\n"), "{}", said.err);
+    let page = fs::read_to_string(sandbox.path("page.md")).unwrap();
+    let row = "| ses-dedup/arithmetic | drive, capacity | 32 | 32 | 32 | GiB | derived | met |";
+    assert!(page.contains(row), "{page}");
+}

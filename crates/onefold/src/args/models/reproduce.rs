@@ -17,7 +17,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArgs {
-    /// Experiments, or papers for all of their experiments; without any, everything
+    /// Experiments, or the words that ids begin with, such as a paper; without any, everything
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
     /// Only list what there is

@@ -26,9 +26,11 @@ struct Listed {
 struct Reproduced<'a> {
     schema_version: u32,
     experiments: &'a [Outcome],
+    failed: &'a [Failed],
 }
 
-/// Run what is asked for, in the order of the list.
+/// Run what is asked for, in the order of the list. One that fails keeps none of the others, which
+/// may take an hour, from being run and told.
 pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     let chosen = chosen(&args.ids)?;
     if args.list {
@@ -53,45 +55,98 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         progress: &told,
         ..Options::default()
     };
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut pairs = Vec::new();
-    for experiment in chosen {
+    let mut found = Found::default();
+    for experiment in &chosen {
         if args.compare.is_some() {
             // Each one's cost is that of all its runs, as if it had been the only one.
             options.shared = Shared::default();
         }
-        let Costed { outcome, cpu_s } = costed(experiment, &options)?;
-        if let Some(folder) = &args.plots {
-            plot(&outcome, folder, printer)?;
-        }
-        if args.json {
-            outcomes.push(outcome);
-            continue;
-        }
-        bar.suspend(|| printer.data(&(report::text(&outcome) + "\n")))?;
-        if args.compare.is_some() {
-            let quick = Options { full: false, threads: args.threads, ..Options::default() };
-            let quick = costed(experiment, &quick)?;
-            pairs.push((quick, Costed { outcome, cpu_s }));
+        match costed(experiment, &options) {
+            Ok(costed) => bar.suspend(|| found.take(experiment, costed, args, printer))?,
+            Err(error) => bar.suspend(|| found.fail(experiment, &error, printer)),
         }
     }
     bar.finish_and_clear();
     if let Some(path) = &args.compare {
-        let page = report::full_page(&pairs);
-        out_file::write(path, &page, true)?;
         printer.note(&format!("written: {}", path.display()));
     }
+    let Found { outcomes, failed, .. } = found;
     if args.json {
-        printer.json(&Reproduced { schema_version: 2, experiments: &outcomes })
-    } else {
-        Ok(())
+        let all = Reproduced { schema_version: 2, experiments: &outcomes, failed: &failed };
+        printer.json(&all)?;
+    }
+    verdict(chosen.len(), failed)
+}
+
+/// What came of those that were run so far.
+#[derive(Default)]
+struct Found {
+    outcomes: Vec<Outcome>,
+    /// Each at quick settings and full ones, where that is asked for.
+    pairs: Vec<(Costed, Costed)>,
+    failed: Vec<Failed>,
+}
+
+impl Found {
+    /// One came to its end: it is drawn and told, or kept for the end.
+    fn take(
+        &mut self,
+        experiment: &'static Experiment,
+        costed: Costed,
+        args: &ReproduceArgs,
+        printer: &Printer,
+    ) -> Result<()> {
+        if let Some(folder) = &args.plots {
+            plot(&costed.outcome, folder, printer)?;
+        }
+        if args.json {
+            self.outcomes.push(costed.outcome);
+            return Ok(());
+        }
+        printer.data(&(report::text(&costed.outcome) + "\n"))?;
+        let Some(path) = &args.compare else { return Ok(()) };
+        match self::costed(experiment, &Options { threads: args.threads, ..Options::default() }) {
+            Ok(quick) => self.pairs.push((quick, costed)),
+            Err(error) => self.fail(experiment, &error, printer),
+        }
+        // Each time: what was found in half an hour is there, whatever becomes of the rest.
+        out_file::write(path, &report::full_page(&self.pairs), true)
+    }
+
+    /// One failed. What is wrong is said now, since the others may take long.
+    fn fail(&mut self, experiment: &Experiment, error: &LabError, printer: &Printer) {
+        let problem = error.to_string();
+        let own = format!("{}: ", experiment.id);
+        let problem = problem.strip_prefix(&own).unwrap_or(&problem).to_owned();
+        printer.warning(&format!("{} failed: {problem}", experiment.id));
+        self.failed.push(Failed { id: experiment.id, problem });
     }
 }
 
+/// One that failed.
+#[derive(Serialize)]
+struct Failed {
+    id: &'static str,
+    problem: String,
+}
+
+/// How all of it ends, of so many.
+fn verdict(all: usize, failed: Vec<Failed>) -> Result<()> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<&str> = failed.iter().map(|failed| failed.id).collect();
+    let message = format!("{} of {all} experiments failed: {}", ids.len(), ids.join(", "));
+    Err(Failure::bad(message))
+}
+
 /// Runs an experiment, and takes the time of all cores.
-fn costed(experiment: &'static Experiment, options: &Options<'_>) -> Result<Costed> {
+fn costed(
+    experiment: &'static Experiment,
+    options: &Options<'_>,
+) -> std::result::Result<Costed, LabError> {
     let before = clock_gettime(ClockId::ProcessCPUTime);
-    let outcome = experiment.run(options).map_err(failure)?;
+    let outcome = experiment.run(options)?;
     let after = clock_gettime(ClockId::ProcessCPUTime);
     let nanoseconds =
         (after.tv_sec - before.tv_sec) * 1_000_000_000 + after.tv_nsec - before.tv_nsec;
