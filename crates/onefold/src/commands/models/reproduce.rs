@@ -75,7 +75,7 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         let all = Reproduced { schema_version: 2, experiments: &outcomes, failed: &failed };
         printer.json(&all)?;
     }
-    verdict(chosen.len(), failed)
+    verdict(chosen.len(), &failed)
 }
 
 /// What came of those that were run so far.
@@ -110,7 +110,7 @@ impl Found {
             Err(error) => self.fail(experiment, &error, printer),
         }
         // Each time: what was found in half an hour is there, whatever becomes of the rest.
-        out_file::write(path, &report::full_page(&self.pairs), true)
+        out_file::write(path, report::full_page(&self.pairs), true)
     }
 
     /// One failed. What is wrong is said now, since the others may take long.
@@ -131,7 +131,7 @@ struct Failed {
 }
 
 /// How all of it ends, of so many.
-fn verdict(all: usize, failed: Vec<Failed>) -> Result<()> {
+fn verdict(all: usize, failed: &[Failed]) -> Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
