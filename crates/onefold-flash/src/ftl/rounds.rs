@@ -33,12 +33,14 @@ impl Rounds {
             pages => pages,
         };
         // A host page counts once for each codeword that has an entry.
-        let interval = u64::from(interval.max(1)) * u64::from(settings.logical_per_page());
+        let entries = settings.logical_per_page();
+        let interval = u64::from(interval.max(1)) * u64::from(entries);
         Self {
             segments,
             interval,
             due: 0,
-            journal_pages: (geometry.pages() / 4096).max(8),
+            // As long beside the map as a page has entries: half of it, or a quarter.
+            journal_pages: (geometry.pages() / 4096).saturating_mul(entries).max(8),
             seq: 0,
             next_segment: 0,
             odd: false,

@@ -103,6 +103,7 @@ fn checkpoints_advance_with_host_pages_and_with_the_journal() {
     assert_eq!(first, Some(40));
     let large = Geometry { blocks_per_plane: 4096, ..plane(64, 16) };
     assert_eq!(Rounds::new(&large, &FtlSettings::default(), 3).journal_pages(), 16);
+    assert_eq!(Rounds::new(&large, &codewords, 3).journal_pages(), 64);
     let mut round = rounds(30);
     round.begin(50, vec![4]);
     assert_eq!((round.seq(), round.is_odd(), round.open()), (50, true, &[4][..]));
@@ -115,6 +116,22 @@ fn checkpoints_advance_with_host_pages_and_with_the_journal() {
     assert_eq!((round.next_segment(), round.is_odd()), (Some(0), false));
     round.resume(true);
     assert!(round.is_odd());
+}
+
+/// What comes at once keeps the plane that the drive's own pages are on from all else: a dozen
+/// mapping pages had writes wait for twenty milliseconds.
+#[test]
+fn a_page_of_the_journal_has_few_mapping_pages_stored_behind_it_at_any_grain() {
+    let large = Geometry { blocks_per_plane: 4096, page_bytes: 8192, ..plane(64, 16) };
+    for (codewords, subpages) in [(false, 1), (true, 2), (true, 8)] {
+        let settings = FtlSettings { codewords, subpages, ..FtlSettings::default() };
+        let logical_pages = large.pages() * settings.logical_per_page();
+        let slots = Slots::new(&large, logical_pages);
+        let mut rounds = Rounds::new(&large, &settings, slots.segments);
+        rounds.hurry();
+        let stored = (0..slots.segments).take_while(|_| rounds.take_step()).count();
+        assert!((1..=4).contains(&stored), "{subpages} to a page: {stored}");
+    }
 }
 
 #[test]
