@@ -124,7 +124,7 @@ fn checkpoints_advance_with_host_pages_and_with_the_journal() {
 fn a_page_of_the_journal_has_few_mapping_pages_stored_behind_it_at_any_grain() {
     let large = Geometry { blocks_per_plane: 4096, page_bytes: 8192, ..plane(64, 16) };
     for (codewords, subpages) in [(false, 1), (true, 2), (true, 8)] {
-        let settings = FtlSettings { codewords, subpages, ..FtlSettings::default() };
+        let settings = FtlSettings { subpages, codewords, ..FtlSettings::default() };
         let logical_pages = large.pages() * settings.logical_per_page();
         let slots = Slots::new(&large, logical_pages);
         let mut rounds = Rounds::new(&large, &settings, slots.segments);
