@@ -2,8 +2,9 @@
 //! page's out-of-band area.
 //! Room: onefold-flash.
 //! Invariants: records are stored in the order of their sequence; a page of records lives until a
-//! checkpoint holds all of them; no block is erased while a record that made one of its pages dead
-//! is only in DRAM (`Ftl::erase_block`).
+//! checkpoint holds all of them, or until another page repeats them with those that followed; no
+//! block is erased while a record that made one of its pages dead is only in DRAM
+//! (`Ftl::erase_block`).
 //! Cost: 20 B per record; one page of records in DRAM.
 
 use std::collections::VecDeque;
@@ -102,7 +103,11 @@ pub(super) struct Journal {
     /// Whether those in memory survive a power cut.
     protected: bool,
     seq: u64,
-    pending: Vec<(u64, Record)>,
+    /// What the next page is to hold. It begins with the records of the newest page, where that is
+    /// not full: a drive that is flushed after each of them would have a page for each otherwise.
+    records: Vec<(u64, Record)>,
+    /// How many of them are stored, in the newest page.
+    stored: usize,
     records_per_page: usize,
     /// Sequence of the newest record, and of the newest one that is stored.
     last: u64,
@@ -118,7 +123,8 @@ impl Journal {
             on: matches!(durability, Durability::Journal | Durability::Protected),
             protected: durability == Durability::Protected,
             seq: 0,
-            pending: Vec::new(),
+            records: Vec::new(),
+            stored: 0,
             records_per_page: page_bytes as usize / RECORD_BYTES,
             last: 0,
             durable: 0,
@@ -167,7 +173,7 @@ impl Journal {
     pub fn log(&mut self, record: Record) -> bool {
         if self.on {
             let seq = self.next_seq();
-            self.pending.push((seq, record));
+            self.records.push((seq, record));
             self.last = seq;
         }
         self.on
@@ -176,13 +182,13 @@ impl Journal {
     /// Records that are not stored yet, with their sequence, in order.
     #[inline]
     pub fn pending(&self) -> &[(u64, Record)] {
-        &self.pending
+        &self.records[self.stored..]
     }
 
     /// The record that must be durable before a page that dies now may be erased, if there is one.
     #[inline]
     pub fn awaited(&self) -> Option<u64> {
-        if self.pending.is_empty() { None } else { Some(self.last) }
+        if self.pending().is_empty() { None } else { Some(self.last) }
     }
 
     /// Whether a record up to a sequence is durable, or as good as that.
@@ -198,13 +204,20 @@ impl Journal {
 
     /// Whether what is pending has to become a page.
     pub const fn is_page_full(&self) -> bool {
-        self.pending.len() + 1 >= self.records_per_page
+        self.records.len() + 1 >= self.records_per_page
     }
 
-    /// The stored form of what is pending, and the sequence of its newest record.
+    /// What is pending in its stored form, behind the records of the newest page if that was not
+    /// full; and the sequence of its newest record.
     pub fn page(&self) -> (Vec<u8>, u64) {
-        let bytes = self.pending.iter().flat_map(|&(seq, record)| encode(seq, record)).collect();
+        let bytes = self.records.iter().flat_map(|&(seq, record)| encode(seq, record)).collect();
         (bytes, self.last)
+    }
+
+    /// The slot of the newest page, if the next one repeats it.
+    pub fn repeated(&self) -> Option<u32> {
+        let newest = self.pages.back().filter(|_| self.stored > 0);
+        newest.map(|page| page.slot)
     }
 
     /// A slot of a page that is not needed any more.
@@ -214,9 +227,21 @@ impl Journal {
 
     /// What is pending was stored as the page of a slot.
     pub fn stored(&mut self, slot: u32) {
+        if self.repeated().is_some() {
+            self.pages.pop_back();
+        }
         self.found(slot, self.last);
-        self.pending.clear();
+        self.stored = self.records.len();
+        if self.is_page_full() {
+            self.forget_stored();
+        }
         self.durable = self.last;
+    }
+
+    /// The next page repeats nothing.
+    fn forget_stored(&mut self) {
+        self.records.drain(..self.stored);
+        self.stored = 0;
     }
 
     /// There is a page of records up to a sequence.
@@ -232,6 +257,9 @@ impl Journal {
             return None;
         }
         self.pages.pop_front();
+        if self.pages.is_empty() {
+            self.forget_stored();
+        }
         self.free_slots.push(page.slot);
         Some(page.slot)
     }
@@ -252,12 +280,12 @@ impl Journal {
         if let Some(&(last, _)) = records.last() {
             self.last = last;
         }
-        self.pending = records;
+        (self.records, self.stored) = (records, 0);
     }
 
     /// Whether a pending record binds one of these logical pages.
     pub fn binds(&self, lpns: &std::ops::Range<u32>) -> bool {
-        self.pending.iter().any(|(_, record)| match record {
+        self.pending().iter().any(|(_, record)| match record {
             Record::Bind { lpn, .. } => lpns.contains(lpn),
             Record::Trim { .. } | Record::Alias { .. } => false,
         })

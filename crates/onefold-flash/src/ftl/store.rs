@@ -32,11 +32,15 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             return Ok(());
         }
         let (bytes, last_seq) = self.journal.page();
-        let slot = self.journal.free_slot().unwrap_or_else(|| self.own.add());
+        let repeated = self.journal.repeated();
+        let slot = repeated.or_else(|| self.journal.free_slot());
+        let slot = slot.unwrap_or_else(|| self.own.add());
         self.program_meta(slot, last_seq, &bytes, d)?;
         self.journal.stored(slot);
         self.books.synced();
-        self.rounds.hurry();
+        if repeated.is_none() {
+            self.rounds.hurry();
+        }
         Ok(())
     }
 

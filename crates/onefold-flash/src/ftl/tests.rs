@@ -5,6 +5,7 @@
 mod books;
 mod choice;
 mod format;
+mod journal_pages;
 mod known;
 mod life;
 mod limits;
@@ -286,6 +287,7 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
     let nand = Telling {
         inner: PowerCut::new(IdentityNand::new(geometry), Faults::default()),
         told: Told::default(),
+        torn: BTreeSet::new(),
         unreadable: BTreeSet::new(),
     };
     let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");

@@ -13,6 +13,9 @@ use crate::ftl::root::Root;
 use crate::ftl::shared;
 use crate::nand::Nand;
 
+/// A page of the journal, with its records.
+type JournalPage = (Found, Vec<(u64, Record)>);
+
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Replays pages and records on top of the segments that are older.
     pub(super) fn replay(
@@ -21,24 +24,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         restored: &mut Restored,
         scan: &mut Scan,
     ) -> Result<(), FtlError> {
-        let mut pages: Vec<Found> = scan.journal().copied().collect();
-        pages.sort_by_key(|found| (found.oob.seed, found.oob.seq));
-        let mut last_kept = 0;
-        for found in pages.iter().filter(|found| found.oob.seed > root.seq) {
-            // The same page twice: collection moved it and was cut before it erased the first one.
-            if found.oob.seed == last_kept {
-                continue;
-            }
-            last_kept = found.oob.seed;
-            let Some(bytes) = self.own_page(found.ppn)? else {
-                return Err(FtlError::Unrecoverable(format!(
-                    "page {} of the journal, with what was trimmed and shared up to sequence {}, \
-                     is damaged",
-                    self.layout.page_of(found.ppn),
-                    found.oob.seed
-                )));
-            };
-            let records = journal::decode(&bytes);
+        for (found, records) in self.journal_pages(root, scan)? {
             scan.events.extend(records.into_iter().map(|(seq, r)| (seq, Event::Record(r))));
             let slot = self.own.add();
             self.own.put(slot, found.ppn);
@@ -59,6 +45,35 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             scan.report.replayed += u64::from(self.apply(seq, event, restored));
         }
         Ok(())
+    }
+
+    /// Pages of the journal after the root, with their records, in order. A page whose records are
+    /// in a later one counts for nothing, readable or not: one that was not full is repeated, and
+    /// one that collection moved is there twice if the power went before the first was erased.
+    fn journal_pages(&mut self, root: &Root, scan: &Scan) -> Result<Vec<JournalPage>, FtlError> {
+        let mut pages: Vec<Found> = scan.journal().copied().collect();
+        pages.retain(|found| found.oob.seed > root.seq);
+        pages.sort_by_key(|found| (found.oob.seed, found.oob.seq));
+        let mut kept: Vec<JournalPage> = Vec::new();
+        let mut damaged: Option<Found> = None;
+        for found in pages {
+            let Some(bytes) = self.own_page(found.ppn)? else {
+                damaged.get_or_insert(found);
+                continue;
+            };
+            let records = journal::decode(&bytes);
+            let first = records.first().map_or(found.oob.seed, |&(seq, _)| seq);
+            while kept.pop_if(|(before, _)| before.oob.seed >= first).is_some() {}
+            damaged = damaged.filter(|before| before.oob.seed < first);
+            kept.push((found, records));
+        }
+        let Some(found) = damaged else { return Ok(kept) };
+        Err(FtlError::Unrecoverable(format!(
+            "page {} of the journal, with what was trimmed and shared up to sequence {}, is \
+             damaged",
+            self.layout.page_of(found.ppn),
+            found.oob.seed
+        )))
     }
 
     fn apply(&mut self, seq: u64, event: Event, restored: &mut Restored) -> bool {

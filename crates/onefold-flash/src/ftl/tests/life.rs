@@ -36,7 +36,12 @@ impl Life {
         let told = Told::default();
         let inner = IdentityNand::new(plan.geometry).with_sizes(plan.sizes.clone());
         let inner = PowerCut::new(inner, plan.faults);
-        let nand = Telling { inner, told: told.clone(), unreadable: BTreeSet::new() };
+        let nand = Telling {
+            inner,
+            told: told.clone(),
+            unreadable: BTreeSet::new(),
+            torn: BTreeSet::new(),
+        };
         let drive = Ftl::format(nand, teller(&plan, &told), plan.settings).expect("fits");
         let mut life = Self {
             driver: Asked { told: told.clone(), wants: Cell::new(None) },
@@ -234,7 +239,7 @@ impl Life {
         }
         let told = Told::default();
         let inner = PowerCut::new(IdentityNand::new(planes(1, 1, 64)), Faults::default());
-        let none = Telling { inner, told, unreadable: BTreeSet::new() };
+        let none = Telling { inner, told, unreadable: BTreeSet::new(), torn: BTreeSet::new() };
         let mut nand = std::mem::replace(self.drive.nand(), none);
         nand.inner.restore();
         self.open(nand);

@@ -25,7 +25,8 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
     let told = Told::default();
     let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
     let inner = PowerCut::new(IdentityNand::new(geometry), Faults::default());
-    let nand = Telling { inner, told: told.clone(), unreadable: BTreeSet::new() };
+    let nand =
+        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
     let policy = || {
         let table = Table::Perfect(PerfectTable::new(100, 1));
         Teller { table, told: told.clone(), apart_every: 0 }
@@ -93,7 +94,8 @@ fn roots_states_and_journals_that_cannot_be_read_are_not_moved() {
     };
     let told = Told::default();
     let inner = PowerCut::new(IdentityNand::new(plane(64, 16)), Faults::default());
-    let nand = Telling { inner, told: told.clone(), unreadable: BTreeSet::new() };
+    let nand =
+        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
     let table = Table::Perfect(PerfectTable::new(100, 1));
     let policy = Teller { table, told: told.clone(), apart_every: 0 };
     let mut driver = Asked { told, wants: Cell::new(None) };

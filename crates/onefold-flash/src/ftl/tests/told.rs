@@ -49,12 +49,14 @@ fn key(key: PageKey) -> String {
     }
 }
 
-/// An array that tells what is programmed and erased, and where some pages cannot be read.
+/// An array that tells what is programmed and erased, and where some pages cannot be read, or only
+/// their out-of-band areas can.
 #[derive(Debug)]
 pub struct Telling {
     pub inner: PowerCut<IdentityNand>,
     pub told: Told,
     pub unreadable: BTreeSet<u32>,
+    pub torn: BTreeSet<u32>,
 }
 
 impl Telling {
@@ -143,6 +145,9 @@ impl Nand for Telling {
 
     fn read_meta(&mut self, ppn: u32) -> Result<Vec<u8>, NandError> {
         self.readable(ppn)?;
+        if self.torn.contains(&ppn) {
+            return Err(NandError::Uncorrectable { ppn, retries: 1 });
+        }
         self.inner.read_meta(ppn)
     }
 

@@ -1,0 +1,125 @@
+//! A page of the journal that is not full is stored again with what follows.
+//! Room: onefold-flash.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use super::told::{Asked, Table, Teller, Telling, Told};
+use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
+use crate::geometry::Geometry;
+use crate::nand::{Faults, Identity, IdentityNand, PowerCut};
+use crate::op::{Cause, OpKind};
+use crate::testing::perfect::PerfectTable;
+use crate::testing::plane::plane;
+
+type Drive = Ftl<Telling, Teller>;
+
+/// Pages of 128 bytes, which are full with five records.
+fn settings() -> FtlSettings {
+    FtlSettings { logical_pages: 100, durability: Durability::Journal, ..FtlSettings::default() }
+}
+
+fn policy(told: &Told) -> Teller {
+    Teller { table: Table::Perfect(PerfectTable::new(100, 1)), told: told.clone(), apart_every: 0 }
+}
+
+/// A drive that was written, and so many of its pages trimmed with a flush after each; and where
+/// the page of the journal was after each of them.
+fn trimmed(count: u32) -> (Drive, Asked, Vec<u32>) {
+    let told = Told::default();
+    let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
+    let inner = PowerCut::new(IdentityNand::new(geometry), Faults::default());
+    let nand =
+        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
+    let mut driver = Asked { told: told.clone(), wants: Cell::new(None) };
+    let mut ftl = Ftl::format(nand, policy(&told), settings()).expect("fits");
+    for lpn in 0..100 {
+        let page = Identity::of_number(1 + u64::from(lpn));
+        ftl.write(lpn, &page, &mut driver).expect("writes");
+    }
+    ftl.flush(&mut driver).expect("flushes");
+    ftl.checkpoint(&mut driver).expect("checkpoints");
+    let mut places = Vec::new();
+    for lpn in 0..count {
+        ftl.trim(lpn, &mut driver).expect("trims");
+        ftl.flush(&mut driver).expect("flushes");
+        let (_, newest) = journal(&ftl).last().copied().expect("is stored");
+        places.push(newest);
+    }
+    (ftl, driver, places)
+}
+
+/// The slots of the journal that have a page, with its place.
+fn journal(ftl: &Drive) -> Vec<(u32, u32)> {
+    let first = ftl.own.slots().first_journal();
+    ftl.own.all().filter(|&(slot, _)| slot >= first).collect()
+}
+
+fn programs(ftl: &Drive) -> u64 {
+    ftl.counters().ops.of(OpKind::Program, Cause::Map)
+}
+
+/// The drive opened again, with these pages torn: how many pages it says are trimmed.
+fn opened((ftl, mut driver, _): (Drive, Asked, Vec<u32>), torn: &[u32]) -> Result<u32, String> {
+    let told = driver.told.clone();
+    let mut nand = ftl.into_nand();
+    nand.torn.extend(torn);
+    let (mut ftl, _) = match Ftl::open(nand, policy(&told), settings()) {
+        Ok(opened) => opened,
+        Err(FtlError::Unrecoverable(why)) => return Err(why),
+        Err(error) => panic!("{error}"),
+    };
+    ftl.check_invariants();
+    let held: Vec<bool> =
+        (0..100).map(|lpn| ftl.read(lpn, &mut driver).expect("reads").is_some()).collect();
+    let gone = held.iter().take_while(|held| !**held).count();
+    assert!(held[gone..].iter().all(|held| *held), "{held:?}");
+    Ok(gone as u32)
+}
+
+#[test]
+fn flushes_after_few_records_share_a_page_of_the_journal() {
+    let before = programs(&trimmed(0).0);
+    let (ftl, driver, places) = trimmed(20);
+    // Each flush stores one page, and each fifth one takes another slot.
+    assert_eq!(journal(&ftl).len(), 4);
+    assert_eq!(programs(&ftl) - before, 20);
+    assert_eq!(opened((ftl, driver, places), &[]), Ok(20));
+}
+
+/// What was stored again is not needed where it was; what is nowhere else is named.
+#[test]
+fn a_page_that_was_repeated_may_be_damaged_and_the_newest_may_not() {
+    let all = trimmed(8).2;
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 8, "{all:?}");
+    let named = |place: u32| format!("page {place} of the journal, with what was trimmed");
+    // Five records are in the page at 4, and three in that at 7.
+    for (torn, whole) in [
+        (&all[..4], None),
+        (&all[5..7], None),
+        (&all[4..5], Some(all[4])),
+        (&all[3..5], Some(all[3])),
+        (&all[7..], Some(all[7])),
+        (&all[6..], Some(all[6])),
+    ] {
+        match (opened(trimmed(8), torn), whole) {
+            (Ok(trimmed), None) => assert_eq!(trimmed, 8, "{torn:?}"),
+            (Err(why), Some(place)) => assert!(why.starts_with(&named(place)), "{torn:?}: {why}"),
+            (found, _) => panic!("{torn:?}: {found:?}"),
+        }
+    }
+}
+
+/// Records that a checkpoint holds are not stored again.
+#[test]
+fn a_checkpoint_ends_what_is_repeated() {
+    let (mut ftl, mut driver, places) = trimmed(3);
+    let slot = journal(&ftl)[0];
+    assert_eq!(ftl.journal.repeated(), Some(slot.0));
+    ftl.checkpoint(&mut driver).expect("checkpoints");
+    assert_eq!((ftl.journal.repeated(), journal(&ftl)), (None, Vec::new()));
+    ftl.trim(3, &mut driver).expect("trims");
+    ftl.flush(&mut driver).expect("flushes");
+    assert_eq!(ftl.journal.page().0.len(), crate::ftl::journal::RECORD_BYTES);
+    assert_eq!(opened((ftl, driver, places), &[]), Ok(4));
+}
