@@ -41,6 +41,12 @@ pub fn above(upper: &[(f64, f64)], lower: &[(f64, f64)], margin: f64) -> (bool, 
     (by > margin, format!("least at {}: {} against {}", show(at), show(u), show(l)))
 }
 
+/// The height of a curve at a place; no number where it has none.
+pub fn at(curve: &[(f64, f64)], place: f64) -> f64 {
+    let there = curve.iter().find(|point| point.0.total_cmp(&place).is_eq());
+    there.map_or(f64::NAN, |point| point.1)
+}
+
 /// How much a curve spans: its highest over its lowest.
 pub fn span(curve: &[(f64, f64)]) -> f64 {
     let ends = curve.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &(_, value)| {
@@ -86,6 +92,7 @@ mod tests {
         assert!(!above(&rising, &bent, 0.0).0 && above(&[(0.0, 2.0)], &[(0.0, 1.0)], 0.5).0);
         assert!((straight(&rising) - 1.0).abs() < 1e-9 && straight(&bent) < 0.5);
         assert!((span(&rising) - 7.0).abs() < 1e-9);
+        assert!((at(&bent, 2.0) - 3.0).abs() < 1e-9 && at(&bent, 3.0).is_nan());
         let answers =
             |b| all([("a".to_owned(), (true, "1".into())), ("b".to_owned(), (b, "2".into()))]);
         assert_eq!((answers(true).0, answers(false)), (true, (false, "a 1; b 2".into())));

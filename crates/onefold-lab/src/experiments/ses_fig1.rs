@@ -16,7 +16,7 @@ use crate::error::{LabError, Result};
 use crate::row::show;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
-use crate::shape::{Way, goes};
+use crate::shape::{Way, at, goes};
 
 /// Units of the largest chunk, on whose borders copies keep their place.
 const PHASE: u64 = 32;
@@ -48,10 +48,14 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let curve = data.curve(&generated);
     let (falls, figure) = goes(Way::Falls, &curve, 0.0);
     data.shows("falls-with-size", falls, figure)?;
-    let at = |kib: u64| curve.iter().find(|(size, _)| *size as u64 == kib).map_or(0.0, |p| p.1);
-    let kept = 100.0 * at(8) / at(4);
-    data.shows("most-at-8-kib", kept > 50.0, format!("{} % of it", show(kept)))?;
+    let kept = 100.0 * at(&curve, 8.0) / at(&curve, 4.0);
+    data.shows("most-at-8-kib", is_most(kept), format!("{} % of it", show(kept)))?;
     real(settings, &sizes, data)
+}
+
+/// Whether so many % are more than half.
+fn is_most(percent: f64) -> bool {
+    percent > 50.0
 }
 
 /// The units of the generated data, as numbers of contents.
@@ -85,12 +89,13 @@ fn generated(settings: &Settings<'_>) -> Result<Vec<u64>> {
     Ok(units)
 }
 
-/// Chunks of so many units that another chunk equals, of all chunks, in percent.
+/// Chunks of so many units that another chunk equals, of all chunks, in percent; no number if there
+/// are none.
 fn redundancy(units: &[u64], units_per_chunk: usize) -> f64 {
     let chunks = units.chunks_exact(units_per_chunk);
-    let all = chunks.len().max(1);
+    let all = chunks.len();
     let distinct = chunks.collect::<HashSet<_>>().len();
-    100.0 * (all - distinct.min(all)) as f64 / all as f64
+    100.0 * (all - distinct) as f64 / all as f64
 }
 
 /// Lines for the trees and images of the user.
@@ -108,7 +113,7 @@ fn real(settings: &Settings<'_>, sizes: &[u64], data: &mut Data) -> Result<()> {
     Ok(())
 }
 
-/// Redundant chunks of real data, of all its chunks, in percent.
+/// Redundant chunks of real data, of all its chunks, in percent; no number if it has none.
 fn scanned(path: &Path, size_kib: u64) -> Result<f64> {
     let failed = |problem| LabError::Data { path: path.to_owned(), problem };
     let chunker = FixedChunker::new(size_kib as usize * 1024);
@@ -119,17 +124,40 @@ fn scanned(path: &Path, size_kib: u64) -> Result<f64> {
         distinct.insert(chunk.identity);
     });
     report.map_err(|error| failed(error.source.to_string()))?;
-    Ok(100.0 * (all - distinct.len() as u64) as f64 / all.max(1) as f64)
+    Ok(100.0 * (all - distinct.len() as u64) as f64 / all as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
 
     #[test]
     fn redundancy_counts_copies_beyond_the_first() {
         assert!((redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 1) - 50.0).abs() < 1e-9);
         assert!((redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 2) - 50.0).abs() < 1e-9);
         assert!(redundancy(&[1, 2, 1, 2, 3, 4, 1, 2], 4).abs() < 1e-9);
+        assert!(redundancy(&[1, 2, 1], 4).is_nan(), "of no chunk there is no share");
+        assert!(is_most(50.1) && !is_most(50.0));
+    }
+
+    #[test]
+    fn units_are_new_or_copies_of_the_first_half_in_runs_that_may_reach_its_end() {
+        let mut last = 0;
+        for seed in 1..20 {
+            let set = [("units", 128), ("seed", seed), ("run_units_thousandths", 30_000)];
+            let set = set.map(|(name, value)| (name.to_owned(), toml::Value::Integer(value)));
+            let options = Options { set: set.into(), ..Options::default() };
+            let settings = Settings::new(find("ses-dedup/fig-1").unwrap()[0], &options).unwrap();
+            let units = generated(&settings).unwrap();
+            let (first, second) = units.split_at(64);
+            assert!(first.iter().copied().eq(0..64));
+            for (place, &unit) in (64..).zip(second) {
+                assert!(unit < 64 || unit == place, "{unit} at {place}");
+                last += u64::from(unit == 63);
+            }
+        }
+        assert!(last > 0, "no run is cut short of the end");
     }
 }

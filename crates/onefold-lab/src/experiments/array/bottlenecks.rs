@@ -89,10 +89,26 @@ fn over_drives(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     };
     let (flat, on) = (last(&baseline), last(&fidr));
     let figure = format!("the last step is {} times for CIDR+, {} for FIDR", show(flat), show(on));
-    data.shows("saturates", flat < 1.05 && on > 1.05, figure)?;
+    data.shows("saturates", saturates(flat, on), figure)?;
     let used = |name: &str| goes(Way::Rises, &data.curve(&line(name, "%").of("cidr+")), 2.0);
     let both = [("cores", used("cores in use")), ("memory", used("memory bandwidth in use"))];
     let both = both.map(|(name, answer)| (name.to_owned(), answer));
     let (rise, figure) = crate::shape::all(both);
     data.shows("cpu-and-memory-rise", rise, figure)
+}
+
+/// Whether one server stops gaining where the other goes on, by what the last step gives.
+fn saturates(flat: f64, on: f64) -> bool {
+    flat < 1.05 && on > 1.05
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_still_gains_a_twentieth_has_not_stopped() {
+        assert!(saturates(1.04, 1.06));
+        assert!(!saturates(1.05, 1.06) && !saturates(1.04, 1.05));
+    }
 }

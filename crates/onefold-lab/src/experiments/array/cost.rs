@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::row::show;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
-use crate::shape::{Way, goes};
+use crate::shape::{Way, at, goes};
 
 /// The unit of the printed numbers, which a chart shows beside those that have it too.
 const UNIT: &str = "% of no-reduction cost";
@@ -41,10 +41,9 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (rises, figure) = goes(Way::Rises, &curve, 0.0);
     data.shows("larger-saves-more", rises, figure)?;
     let overall = data.printed("conclusion", "cost_saving")?;
-    let at = |tb: f64| curve.iter().find(|point| (point.0 - tb).abs() < 0.5).map_or(0.0, |p| p.1);
-    let (few, many) = (at(200.0), at(400.0));
+    let (few, many) = (at(&curve, 200.0), at(&curve, 400.0));
     let figure = format!("{} and {} %", show(few), show(many));
-    data.shows("overall-lies-between", few < overall && overall < many, figure)?;
+    data.shows("overall-lies-between", lies_between(overall, few, many), figure)?;
     let once = fixed(settings, &spec)?.iter().map(|(_, usd)| usd).sum::<f64>();
     let reduction = settings.real("reduction_percent")? / 100.0;
     let reaches = |saved: f64| once / (spec.price.ssd_usd_per_tb * (reduction - saved));
@@ -52,6 +51,11 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     data.put(&capacity, "none: break-even", reaches(0.0));
     data.put(&capacity, "59.3 %, as the conclusion says", reaches(overall / 100.0));
     Ok(())
+}
+
+/// Whether a figure is more than one and less than another.
+fn lies_between(figure: f64, low: f64, high: f64) -> bool {
+    low < figure && figure < high
 }
 
 /// What is bought once, in dollars.
@@ -67,4 +71,15 @@ fn parts(settings: &Settings<'_>, spec: &ServerSpec, capacity_tb: f64) -> Result
     let whole = capacity_tb * spec.price.ssd_usd_per_tb;
     let [cpu, dram, fpga] = fixed(settings, spec)?.map(|(name, usd)| (name, 100.0 * usd / whole));
     Ok([("ssd", 100.0 - settings.real("reduction_percent")?), cpu, dram, fpga])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_at_an_end_does_not_lie_between() {
+        let between = [59.0, 59.1, 60.9, 61.0].map(|figure| lies_between(figure, 59.0, 61.0));
+        assert_eq!(between, [false, true, true, false]);
+    }
 }

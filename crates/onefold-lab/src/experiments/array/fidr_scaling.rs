@@ -7,6 +7,7 @@ use onefold_array::Report;
 
 use super::{Server, run_all, stopped_by};
 use crate::error::Result;
+use crate::experiments::lives::ends;
 use crate::row::show;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
@@ -27,11 +28,18 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     readings(settings, data)
 }
 
-/// Everything but processors and memory is plenty.
+/// Of everything but processors and memory, more than these can use.
+const PLENTY: [(&str, u64); 6] = [
+    ("engine.count", 24),
+    ("nic.count", 64),
+    ("ssd.count", 128),
+    ("table_ssd.count", 128),
+    ("buffer.client_bytes", 1 << 50),
+    ("workload.outstanding", 100_000),
+];
+
 fn plenty(preset: &str) -> Server {
-    let server = Server::of(preset).with("engine.count", 24).with("nic.count", 64);
-    let server = server.with("ssd.count", 128).with("table_ssd.count", 128);
-    server.with("buffer.client_bytes", 1_u64 << 50).with("workload.outstanding", 100_000)
+    Server::of(preset).with_all(&PLENTY)
 }
 
 fn over_processors(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
@@ -60,16 +68,24 @@ fn over_processors(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (upper, lower) = (data.curve(&line.of("fidr")), data.curve(&line.of("cidr+")));
     let (is_above, figure) = above(&upper, &lower, 0.0);
     data.shows("fidr-above", is_above, figure)?;
-    let best = fidr.last().map_or(0.0, |report| report.gb_per_s);
-    let each = best / sockets.last().copied().unwrap_or(1) as f64;
-    let stop = fidr.last().map_or_else(String::new, stopped_by);
+    let Some((&most, report)) = sockets.iter().zip(fidr).next_back() else { return Ok(()) };
+    let best = report.gb_per_s;
     let figure = format!(
-        "{} GB/s with {} processors, {stop}; at that rate 2 Tb/s take {}",
+        "{} GB/s with {most} processors, {}; at that rate 2 Tb/s take {}",
         show(best),
-        sockets.last().copied().unwrap_or(1),
-        show((TWO_TBPS / each).ceil())
+        stopped_by(report),
+        show((TWO_TBPS / (best / most as f64)).ceil())
     );
-    data.shows("multi-tbps", best >= TWO_TBPS, figure)
+    data.shows("multi-tbps", reaches_two_tbps(best), figure)
+}
+
+fn reaches_two_tbps(gb_per_s: f64) -> bool {
+    gb_per_s >= TWO_TBPS
+}
+
+/// Whether something is saved wherever it was looked for.
+fn saves_everywhere(percents: &[f64]) -> bool {
+    !percents.is_empty() && percents.iter().all(|&percent| percent > 0.0)
 }
 
 fn ideas(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
@@ -104,12 +120,9 @@ fn pairs(settings: &Settings<'_>, changes: &[Vec<(&str, String)>]) -> Result<Vec
 }
 
 fn readings(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
-    let printed: Vec<f64> = (1..=6)
-        .map(|number| data.printed(&format!("workload {number}"), "dedup_cache_hit_rate"))
-        .collect::<Result<_>>()?;
-    let (low, high) = printed
-        .iter()
-        .fold((f64::MAX, 0.0), |(low, high), &value| (value.min(low), value.max(high)));
+    let printed = settings.published.numbers.iter();
+    let printed = printed.filter(|number| number.column == "dedup_cache_hit_rate");
+    let (low, high) = ends(printed.map(|number| number.value));
     let loads: Vec<Vec<(&str, String)>> = LOADS
         .iter()
         .map(|(reads, duplicates)| {
@@ -130,10 +143,9 @@ fn readings(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             saved.push(percent);
         }
     }
-    let least = saved.iter().copied().fold(f64::MAX, f64::min);
-    let most = saved.iter().copied().fold(f64::MIN, f64::max);
+    let (least, most) = ends(saved.iter().copied());
     let figure = format!("{} to {} %", show(least), show(most));
-    data.shows("less-of-both", least > 0.0, figure.clone())?;
+    data.shows("less-of-both", saves_everywhere(&saved), figure.clone())?;
     let inside = saved.iter().filter(|percent| (low..=high).contains(percent)).count();
     let figure = format!("{figure}; {inside} of {} within", saved.len());
     data.shows("percentages-as-reductions", inside == saved.len(), figure)?;
@@ -163,5 +175,22 @@ fn hit_rates(settings: &Settings<'_>, (low, high): (f64, f64), data: &mut Data) 
         0 => "no size of the cache has such a hit rate".to_owned(),
         count => format!("at least {} % less in {count} figures", show(least)),
     };
-    data.shows("percentages-as-hit-rates", !within.is_empty() && least > 0.0, figure)
+    data.shows("percentages-as-hit-rates", saves_everywhere(&within), figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_terabits_are_250_gigabytes() {
+        assert!(reaches_two_tbps(250.0) && !reaches_two_tbps(249.9));
+    }
+
+    #[test]
+    fn nothing_is_saved_where_one_figure_is_none() {
+        assert!(saves_everywhere(&[0.1, 50.0]));
+        assert!(!saves_everywhere(&[0.0, 50.0]) && !saves_everywhere(&[50.0, -0.1]));
+        assert!(!saves_everywhere(&[]));
+    }
 }

@@ -71,11 +71,30 @@ fn ideas(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let speed = |load: usize, way: usize| reports[load * WAYS.len() + way].gb_per_s;
     let (dedicated, cidr) = (speed(0, 0), speed(0, 4));
     let figure = format!("{} GB/s against {}", show(dedicated), show(cidr));
-    data.shows("dedicated-wastes", dedicated < cidr, figure)?;
-    let gains: Vec<f64> = (0..LOADS.len()).map(|load| speed(load, 3) / speed(load, 0)).collect();
-    let words: Vec<String> = gains.iter().map(|gain| show(*gain)).collect();
-    let helps = gains.iter().all(|gain| *gain > 1.0);
-    data.shows("reconfiguration-helps", helps, format!("{} times", words.join(", ")))
+    data.shows("dedicated-wastes", gains(&[cidr / dedicated]), figure)?;
+    let times: Vec<f64> = (0..LOADS.len()).map(|load| speed(load, 3) / speed(load, 0)).collect();
+    let words: Vec<String> = times.iter().map(|&times| show(times)).collect();
+    data.shows("reconfiguration-helps", gains(&times), format!("{} times", words.join(", ")))
+}
+
+/// Whether every throughput, of what it was before, is more.
+fn gains(times: &[f64]) -> bool {
+    times.iter().all(|&times| times > 1.0)
+}
+
+/// Whether scheduling helps, by more than 2 %.
+fn scheduling_helps(on: f64, off: f64) -> bool {
+    on > 1.02 * off
+}
+
+/// Whether throughput is beyond 100 GB/s.
+fn scales(gb_per_s: f64) -> bool {
+    gb_per_s > 100.0
+}
+
+/// Whether two servers store as much of what came in, in percent.
+fn stores_as_much(before: f64, after: f64) -> bool {
+    (before - after).abs() < 0.5
 }
 
 /// More than the boards can do comes in bursts, and the pauses are for what was left. Without
@@ -99,7 +118,7 @@ fn bursts(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         for (name, report) in [("scheduling off", off), ("scheduling on", on)] {
             data.put(&line.under(name), count, report.gb_per_s).note(stopped_by(report));
         }
-        helps &= on.gb_per_s > 1.02 * off.gb_per_s;
+        helps &= scheduling_helps(on.gb_per_s, off.gb_per_s);
         words.push(format!(
             "{count} boards {} GB/s off, {} on",
             show(off.gb_per_s),
@@ -128,10 +147,28 @@ fn scalability(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     data.put(&line, "software", software.gb_per_s).note(stopped_by(software));
     data.put(&line, "cidr", cidr.gb_per_s).note(stopped_by(cidr));
     let says = |report: &Report| format!("{} GB/s, {}", show(report.gb_per_s), stopped_by(report));
-    data.shows("software-scales-not", software.gb_per_s < 100.0, says(software))?;
-    data.shows("cidr-scales", cidr.gb_per_s > 100.0, says(cidr))?;
+    data.shows("software-scales-not", !scales(software.gb_per_s), says(software))?;
+    data.shows("cidr-scales", scales(cidr.gb_per_s), says(cidr))?;
     let kept = |report: &Report| 100.0 * report.bytes.stored as f64 / report.bytes.client_in as f64;
     let (before, after) = (kept(stored), kept(offloaded));
     let figure = format!("{} and {} % of what came in", show(before), show(after));
-    data.shows("reduction-is-equal", (before - after).abs() < 0.5, figure)
+    data.shows("reduction-is-equal", stores_as_much(before, after), figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_as_before_is_no_gain() {
+        assert!(gains(&[1.01, 2.0]) && !gains(&[2.0, 1.0]) && !gains(&[0.9]));
+        assert!(scheduling_helps(2.05, 2.0) && !scheduling_helps(1.02, 1.0));
+        assert!(scales(100.1) && !scales(100.0));
+    }
+
+    #[test]
+    fn servers_store_as_much_up_to_half_a_percent_either_way() {
+        assert!(stores_as_much(50.0, 50.4) && stores_as_much(50.4, 50.0));
+        assert!(!stores_as_much(50.0, 50.5) && !stores_as_much(50.5, 50.0));
+    }
 }

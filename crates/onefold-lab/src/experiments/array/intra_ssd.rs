@@ -33,9 +33,9 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         Line::new("duplicates found, of those that one server finds", "%").over("drives", "");
     for (preset, counts) in PRESETS.iter().zip(found) {
         let counts = counts.map_err(|error| settings.refused(error))?;
-        let whole = counts.first().copied().unwrap_or(0).max(1) as f64;
+        let Some(&whole) = counts.first() else { continue };
         for (&count, found) in drives.iter().zip(counts) {
-            data.put(&line.of(preset.name), count, 100.0 * found as f64 / whole);
+            data.put(&line.of(preset.name), count, 100.0 * found as f64 / whole as f64);
         }
     }
     let falls = PRESETS.iter().map(|preset| {

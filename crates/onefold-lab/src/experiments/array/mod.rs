@@ -45,6 +45,12 @@ impl Server {
         self
     }
 
+    /// With several keys set.
+    #[must_use]
+    pub fn with_all(self, values: &[(&str, u64)]) -> Self {
+        values.iter().fold(self, |server, (key, value)| server.with(key, value))
+    }
+
     fn builder(&self, settings: &Settings<'_>) -> Result<SpecBuilder> {
         let preset = SpecBuilder::preset(&self.preset).map_err(|error| settings.refused(error))?;
         let sized = [

@@ -8,26 +8,30 @@ use crate::error::Result;
 use crate::row::show;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
-use crate::shape::{Way, above, goes, straight};
+use crate::shape::{Way, above, at, goes, straight};
 
 /// What the spec calls this host.
 const HIGH_END: &str = "high-end host";
 /// The 24-core machine's processors, four of them.
 const OF_24_CORES: &str = "four processors of the 24-core machine";
 
+/// Of everything but processors, memory and engines, more than these can use.
+const PLENTY: [(&str, u64); 4] = [
+    ("nic.count", 16),
+    ("ssd.count", 64),
+    ("buffer.client_bytes", 2 << 30),
+    ("workload.outstanding", 32_768),
+];
+
 /// Runs software on 1 to 4 processors and CIDR with 1 to 10 engines.
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let sockets = settings.numbers("sockets")?;
     let engines = settings.numbers("engines")?;
-    let most = sockets.iter().copied().max().unwrap_or(1);
-    let saturate = |server: Server| {
-        let server = server.with("nic.count", 16).with("ssd.count", 64);
-        let server = server.with("buffer.client_bytes", 2_u64 << 30);
-        server.with("workload.outstanding", 32_768)
-    };
-    let software = saturate(Server::of("software"));
+    let most = sockets.iter().copied().max();
+    let most = most.ok_or_else(|| settings.refused("no number of processors"))?;
+    let software = Server::of("software").with_all(&PLENTY);
     let cidr = |count: u64| {
-        let server = saturate(Server::of(&format!("cidr-{count}")));
+        let server = Server::of(&format!("cidr-{count}")).with_all(&PLENTY);
         let server = server.with("link.efficiency", settings.real("link_efficiency")?);
         Ok(server.with("schedule.long_term", "off"))
     };
@@ -85,14 +89,43 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 
 fn shapes(lower: &Line, upper: &Line, data: &mut Data) -> Result<()> {
     let (software, cidr) = (data.curve(lower), data.curve(upper));
-    let (rises, figure) = goes(Way::Rises, &cidr, 0.0);
-    let fit = straight(&cidr);
-    let figure = format!("{figure}; the fit of a line is {}", show(fit));
-    data.shows("each-engine-adds", rises && fit > 0.99, figure)?;
-    let four = cidr.iter().copied().find(|point| (point.0 - 4.0).abs() < 0.5);
-    let (last, most) = (software.last().copied(), cidr.last().copied());
-    let (below, figure) = above(four.as_slice(), last.as_slice(), 0.0);
+    let (adds, figure) = each_adds(&cidr);
+    data.shows("each-engine-adds", adds, figure)?;
+    let (Some(&last), Some(&most)) = (software.last(), cidr.last()) else { return Ok(()) };
+    let (below, figure) = above(&[(4.0, at(&cidr, 4.0))], &[last], 0.0);
     data.shows("software-stays-below", below, figure)?;
-    let factor = most.map_or(0.0, |point| point.1) / last.map_or(f64::NAN, |point| point.1);
-    data.shows("order-of-magnitude", factor >= 8.0, format!("{} times", show(factor)))
+    let factor = most.1 / last.1;
+    data.shows("order-of-magnitude", is_far_above(factor), format!("{} times", show(factor)))
+}
+
+/// Whether a curve rises from point to point, in a straight line.
+fn each_adds(curve: &[(f64, f64)]) -> (bool, String) {
+    let (rises, figure) = goes(Way::Rises, curve, 0.0);
+    let fit = straight(curve);
+    (rises && is_line(fit), format!("{figure}; the fit of a line is {}", show(fit)))
+}
+
+/// Whether a line fits so well that points lie on one.
+fn is_line(fit: f64) -> bool {
+    fit > 0.99
+}
+
+/// Whether so many times as fast is almost an order of magnitude.
+fn is_far_above(times: f64) -> bool {
+    times >= 8.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_adds_as_much_as_the_others() {
+        let adds = |last: f64| each_adds(&[(1.0, 10.0), (2.0, 20.0), (4.0, last)]);
+        assert_eq!(adds(40.0), (true, "from 10 to 40; the fit of a line is 1".to_owned()));
+        assert!(!adds(21.0).0, "the last ones add less");
+        assert!(!each_adds(&[(1.0, 40.0), (2.0, 30.0), (3.0, 20.0)]).0, "each takes away");
+        assert!(is_line(0.991) && !is_line(0.99));
+        assert!(is_far_above(8.0) && !is_far_above(7.9));
+    }
 }

@@ -1,7 +1,7 @@
 //! Streams of written chunks for indices: which content comes when.
 //! Room: onefold-lab.
-//! Invariants: a stream depends on its name, length and seed only; contents are numbered in the
-//! order in which they come for the first time.
+//! Invariants: a stream depends on its name, length and seed only; contents are numbered from 0,
+//! which is that of the first chunk.
 
 use onefold_sim::{RandomStream, RandomStreams, Ratio, Zipf};
 use onefold_workload::ContentProfile;
@@ -55,6 +55,12 @@ impl Stream {
     }
 }
 
+/// How many contents have numbers up to the last that comes. Where a stream is cut off, some of
+/// them may not come.
+pub fn contents(chunks: &[u32]) -> u32 {
+    chunks.iter().max().map_or(0, |most| most + 1)
+}
+
 /// The number of chunks of a file: each doubling is as likely.
 fn file_length(doublings: u64, random: &mut RandomStream) -> usize {
     let least = 1 << random.below(doublings);
@@ -85,7 +91,7 @@ fn clients(length: usize, random: &mut RandomStream) -> Vec<u32> {
     let mut first = 0;
     for _ in 0..clients {
         let own = files(length / clients + turn, 11, random);
-        let new = own.iter().max().map_or(0, |most| most + 1);
+        let new = contents(&own);
         all.push(own.iter().map(|content| first + content).collect());
         first += new;
     }
@@ -94,12 +100,15 @@ fn clients(length: usize, random: &mut RandomStream) -> Vec<u32> {
     taken.flatten().copied().collect()
 }
 
+/// How often [`Stream::Versions`] has the disk.
+const VERSIONS: usize = 8;
+
 /// A disk again and again, with a few runs of it changed.
 fn versions(length: usize, random: &mut RandomStream) -> Vec<u32> {
-    let size = length.div_ceil(8);
+    let size = length.div_ceil(VERSIONS);
     let mut disk: Vec<u32> = (0..size as u32).collect();
     let (mut chunks, mut new) = (disk.clone(), size as u32);
-    for _ in 1..8 {
+    for _ in 1..VERSIONS {
         let mut changed = 0;
         while changed * 25 < size {
             let at = random.below(size as u64) as usize;
@@ -154,7 +163,7 @@ mod tests {
     /// behind before.
     fn duplicates(stream: Stream) -> (f64, f64) {
         let chunks = stream.chunks(50_000, 7).unwrap();
-        assert_eq!(chunks.len(), 50_000, "{stream:?}");
+        assert_eq!((chunks.len(), chunks[0]), (50_000, 0), "{stream:?}");
         let mut before = vec![None; 100_000];
         let (mut seen, mut behind, mut last) = (0, 0, u32::MAX);
         for &chunk in &chunks {
@@ -180,6 +189,7 @@ mod tests {
             let found = duplicates(stream);
             assert!(share.contains(&found.0) && behind.contains(&found.1), "{stream:?} {found:?}");
         }
+        assert_eq!((contents(&[]), contents(&[0]), contents(&[0, 1, 0, 2, 1])), (0, 1, 3));
         let again = |seed| Stream::Clients.chunks(1000, seed).unwrap();
         assert!(again(1) == again(1) && again(1) != again(2));
     }

@@ -7,7 +7,7 @@ use onefold_array::SpecBuilder;
 use onefold_array::decide::index::{Counts, Index};
 use onefold_array::spec::TableSpec;
 
-use super::streams::Stream;
+use super::streams::{Stream, contents};
 use crate::error::Result;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
@@ -25,36 +25,51 @@ const HOOKS: &str = "hooks";
 /// An index, as `KEY=VALUE`s of its description.
 type Design = Vec<String>;
 
-/// Every setting of a table of buckets: which are read, for how long after one was found, with
-/// what filter and what policy. The first reads each, and so finds everything.
-fn bucket_designs() -> Vec<Design> {
-    let mut all = Vec::new();
-    for policy in POLICIES {
-        for one_in in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
-            for follow in [0, 16, 64, 256] {
-                for bits in [0, 8, 12] {
-                    all.push(design("buckets", one_in, follow, bits, policy));
+/// A kind of design with all that is tried of it: of how many fingerprints one counts, for how many
+/// chunks after one was found all do, bits of a filter for each fingerprint, and policies.
+struct Tried {
+    kind: &'static str,
+    one_in: &'static [u64],
+    follow: &'static [u64],
+    bits: &'static [u64],
+    policies: [&'static str; 2],
+}
+
+/// A table of buckets: which are read, for how long after one was found, with what filter and what
+/// policy. The first reads each, and so finds everything.
+const BUCKETS: Tried = Tried {
+    kind: "buckets",
+    one_in: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
+    follow: &[0, 16, 64, 256],
+    bits: &[0, 8, 12],
+    policies: ["lru", "sieve"],
+};
+
+/// Hooks, which have no filter.
+const HOOK_DESIGNS: Tried = Tried {
+    kind: HOOKS,
+    one_in: &[4, 8, 16, 32, 64, 128],
+    follow: &[0, 4, 16],
+    bits: &[0],
+    policies: ["lru", "sieve"],
+};
+
+impl Tried {
+    /// Every setting.
+    fn designs(&self) -> Vec<Design> {
+        let mut all = Vec::new();
+        for policy in self.policies {
+            for &one_in in self.one_in {
+                for &follow in self.follow {
+                    for &bits in self.bits {
+                        all.push(design(self.kind, one_in, follow, bits, policy));
+                    }
                 }
             }
         }
+        all
     }
-    all
 }
-
-/// Every setting of hooks.
-fn hook_designs() -> Vec<Design> {
-    let mut all = Vec::new();
-    for policy in POLICIES {
-        for one_in in [4, 8, 16, 32, 64, 128] {
-            for follow in [0, 4, 16] {
-                all.push(design("hooks", one_in, follow, 0, policy));
-            }
-        }
-    }
-    all
-}
-
-const POLICIES: [&str; 2] = ["lru", "sieve"];
 
 fn design(kind: &str, one_in: u64, follow: u64, bits: u64, policy: &str) -> Design {
     vec![
@@ -109,7 +124,7 @@ impl Asked {
     fn new(settings: &Settings<'_>, stream: Stream) -> Result<Self> {
         let length = settings.number("chunks")? as usize;
         let chunks = stream.chunks(length, settings.number("seed")?)?;
-        let unique = chunks.iter().max().map_or(0, |most| u64::from(*most) + 1);
+        let unique = contents(&chunks).into();
         Ok(Self { chunks, unique })
     }
 
@@ -140,7 +155,7 @@ fn best(took: &[Took], reads: f64) -> Option<usize> {
 
 /// Pages read and duplicates found by each design on each stream, and what was predicted of them.
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
-    let (buckets, hooks) = (bucket_designs(), hook_designs());
+    let (buckets, hooks) = (BUCKETS.designs(), HOOK_DESIGNS.designs());
     let budget = settings.real("reads_a_chunk")?;
     let streams: Vec<Stream> = [TRAINING].into_iter().chain(RUNS).chain(NO_RUNS).collect();
     let replayed = streams.iter().map(|&stream| {
@@ -174,12 +189,12 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         }
         let name = || stream.name().to_owned();
         let figure = format!("{:.4} against {:.4}", ours.reads(), exact.reads());
-        tenth.push((name(), (ours.reads() * 10.0 <= exact.reads(), figure)));
+        tenth.push((name(), (is_a_tenth(ours.reads(), exact.reads()), figure)));
         let figure = format!("{:.1} against {rival_found:.1} %", ours.found());
         if RUNS.contains(&stream) {
-            more.push((name(), (ours.found() > rival_found, figure)));
+            more.push((name(), (finds_more(ours.found(), rival_found), figure)));
         } else {
-            less.push((name(), (ours.found() < 50.0, format!("{:.1} %", ours.found()))));
+            less.push((name(), (misses_half(ours.found()), format!("{:.1} %", ours.found()))));
         }
     }
     for (shape, answers) in [("hooks-miss", less), ("a-tenth", tenth), ("more-found", more)] {
@@ -187,6 +202,20 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         data.shows(shape, holds, figure)?;
     }
     Ok(())
+}
+
+/// Whether so many reads are at most a tenth of others.
+fn is_a_tenth(reads: f64, of: f64) -> bool {
+    reads * 10.0 <= of
+}
+
+fn finds_more(found: f64, than: f64) -> bool {
+    found > than
+}
+
+/// Whether less than half of the duplicates are found.
+fn misses_half(found: f64) -> bool {
+    found < 50.0
 }
 
 fn put<'a>(
@@ -218,4 +247,33 @@ fn frontier(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(found: u64, missed: u64, reads: u64) -> Took {
+        Took { counts: Counts { look_ups: 100, found, missed, reads, ..Counts::default() } }
+    }
+
+    #[test]
+    fn of_no_duplicates_none_is_found() {
+        let of = [took(1, 0, 0), took(1, 3, 0), took(0, 1, 0), took(0, 0, 0)];
+        assert_eq!(of.map(|took| took.found().to_string()), ["100", "25", "0", "0"]);
+    }
+
+    #[test]
+    fn the_best_finds_the_most_by_as_many_reads_at_most_and_then_by_the_fewest() {
+        let all = [took(5, 5, 4), took(6, 4, 5), took(6, 4, 4), took(9, 1, 6)];
+        let best = [0.039, 0.04, 0.05, 0.06].map(|reads| best(&all, reads));
+        assert_eq!(best, [None, Some(2), Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn a_tenth_is_a_tenth_at_most_and_half_is_not_less_than_half() {
+        assert!(is_a_tenth(0.05, 0.5) && !is_a_tenth(0.051, 0.5));
+        assert!(finds_more(90.1, 90.0) && !finds_more(90.0, 90.0));
+        assert!(misses_half(49.9) && !misses_half(50.0));
+    }
 }

@@ -7,7 +7,7 @@ use onefold_array::{ServerSpec, SpecBuilder};
 use onefold_cache::{Capacity, Policy, make_online};
 use onefold_sim::{RandomStreams, Ratio, Zipf};
 
-use super::streams::Stream;
+use super::streams::{Stream, contents};
 use super::whole_drives;
 use crate::error::Result;
 use crate::series::{Data, Line};
@@ -94,9 +94,7 @@ pub fn reads(settings: &Settings<'_>, chunks: usize) -> Result<Vec<u32>> {
     let zipf = Zipf::new(chunks as u64, exponent).map_err(|error| settings.refused(error))?;
     // Which addresses are read often has nothing to do with when they were written.
     let mut shuffled: Vec<u32> = (0..chunks as u32).collect();
-    for at in (1..chunks).rev() {
-        shuffled.swap(at, order.below(at as u64 + 1) as usize);
-    }
+    order.shuffle(&mut shuffled);
     let mut drawn = Vec::with_capacity(chunks);
     for written in 0..chunks as u32 {
         let wanted = shuffled[zipf.sample(&mut popular) as usize];
@@ -130,7 +128,7 @@ fn index(settings: &Settings<'_>, place: Place, unique: usize) -> Result<Option<
 }
 
 fn replay(settings: &Settings<'_>, place: Place, chunks: &[u32], reads: &[u32]) -> Result<Took> {
-    let unique = chunks.iter().max().map_or(0, |most| *most as usize + 1);
+    let unique = contents(chunks) as usize;
     let drives = settings.number("drives")? as usize;
     let mut cache = cache(settings, chunks.len())?;
     let mut index = index(settings, place, unique)?;
@@ -201,30 +199,18 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let length = settings.number("chunks")? as usize;
     let asked = reads(settings, length)?;
     let mut sums = vec![[0.0; WORK.len()]; PLACES.len()];
-    let (mut half, mut fewer, mut near) = (Vec::new(), Vec::new(), Vec::new());
+    let mut answers = Vec::new();
     for stream in STREAMS {
         let chunks = stream.chunks(length, settings.number("seed")?)?;
         let places: Vec<Place> = [Place::Nowhere].into_iter().chain(PLACES).collect();
         let took = settings.sweep(&places, |&place| replay(settings, place, &chunks, &asked));
         let took = took.into_iter().collect::<Result<Vec<_>>>()?;
-        let [none, cache, drives, server, hooks] = took[..] else { continue };
-        for ((place, took), sums) in PLACES.iter().zip(&took[1..]).zip(&mut sums) {
-            put(data, *place, stream.name(), took, &none, sums);
+        let took = <[Took; 5]>::try_from(took).expect("one for each place");
+        let [none, rest @ ..] = &took;
+        for ((place, took), sums) in PLACES.iter().zip(rest).zip(&mut sums) {
+            put(data, *place, stream.name(), took, none, sums);
         }
-        let name = || stream.name().to_owned();
-        let share = (1.0 - drives.written) / (1.0 - server.written);
-        if [Stream::Copies, Stream::SmallFiles, Stream::Clients].contains(&stream) {
-            half.push((name(), (share < 0.5, format!("{:.0} %", 100.0 * share))));
-        }
-        if 1.0 - server.written > 1.0 / 3.0 {
-            let (ours, theirs) = (cache.read / none.read, drives.read / none.read);
-            let figure = format!("{ours:.2} and {theirs:.2} times");
-            fewer.push((name(), (ours <= 0.9 && theirs >= 1.0, figure)));
-        }
-        if ![Stream::Scattered, Stream::DataSet].contains(&stream) {
-            let more = hooks.written / server.written;
-            near.push((name(), (more <= 1.25, format!("{more:.2} times"))));
-        }
+        answers.extend(said(stream, &took));
     }
     let line = Line::new("left of what no deduplication takes", "%").over("work", "");
     for (place, sums) in PLACES.iter().zip(sums) {
@@ -233,13 +219,37 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             data.put(&line, *work, sum / STREAMS.len() as f64);
         }
     }
-    for (shape, answers) in
-        [("drives-find-half", half), ("cache-reads", fewer), ("hooks-near", near)]
-    {
-        let (holds, figure) = all(answers);
+    for shape in ["drives-find-half", "cache-reads", "hooks-near"] {
+        let of = answers.iter().filter(|(of, _)| *of == shape);
+        let (holds, figure) = all(of.map(|(_, answer)| answer.clone()));
         data.shows(shape, holds, figure)?;
     }
     whole_drives::run(settings, data, &STREAMS)
+}
+
+/// A statement, a stream, and whether and by what figure it is so there.
+pub type Said = (&'static str, (String, (bool, String)));
+
+/// Whether what was predicted holds on a stream, of [`Place::Nowhere`] and [`PLACES`].
+fn said(stream: Stream, [none, cache, drives, server, hooks]: &[Took; 5]) -> Vec<Said> {
+    let mut answers = Vec::new();
+    let mut answer = |shape, holds, figure| {
+        answers.push((shape, (stream.name().to_owned(), (holds, figure))));
+    };
+    let share = (1.0 - drives.written) / (1.0 - server.written);
+    if [Stream::Copies, Stream::SmallFiles, Stream::Clients].contains(&stream) {
+        answer("drives-find-half", share < 0.5, format!("{:.0} %", 100.0 * share));
+    }
+    if 1.0 - server.written > 1.0 / 3.0 {
+        let (ours, theirs) = (cache.read / none.read, drives.read / none.read);
+        let figure = format!("{ours:.2} and {theirs:.2} times");
+        answer("cache-reads", ours <= 0.9 && theirs >= 1.0, figure);
+    }
+    if ![Stream::Scattered, Stream::DataSet].contains(&stream) {
+        let more = hooks.written / server.written;
+        answer("hooks-near", more <= 1.25, format!("{more:.2} times"));
+    }
+    answers
 }
 
 fn put(
@@ -263,5 +273,49 @@ fn put(
     ];
     for (name, unit, value) in costs {
         data.put(&Line::new(name, unit).over("stream", "").of(place.name()), stream, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a stream of which drives, a server and one with hooks still write such
+    /// shares, and of which the drives are read so often behind a cache and under such drives.
+    fn holds(stream: Stream, written: [f64; 3], read: [f64; 2]) -> Vec<(&'static str, bool)> {
+        let none = Took { written: 1.0, read: 0.5, ..Took::default() };
+        let of = |written, read| Took { written, read: 0.5 * read, ..none };
+        let [drives, server, hooks] = written;
+        let [cached, of_drives] = read;
+        let took = [none, of(1.0, cached), of(drives, of_drives), of(server, 1.0), of(hooks, 1.0)];
+        let said = said(stream, &took).into_iter();
+        said.map(|(shape, (_, (holds, _)))| (shape, holds)).collect()
+    }
+
+    #[test]
+    fn each_prediction_is_of_its_streams_and_holds_and_fails_by_its_own_figures() {
+        let [half, cache, near] = ["drives-find-half", "cache-reads", "hooks-near"];
+        let (written, read) = ([0.7501, 0.5, 0.625], [0.9, 1.0]);
+        for stream in STREAMS {
+            let all = [(half, true), (cache, true), (near, true)];
+            let of = match stream {
+                Stream::Copies | Stream::SmallFiles | Stream::Clients => &all[..],
+                Stream::Versions => &all[1..],
+                Stream::Scattered | Stream::DataSet => &all[1..2],
+            };
+            assert_eq!(holds(stream, written, read), of, "{stream:?}");
+        }
+        let fails = |written, read| {
+            let said = holds(Stream::Copies, written, read).into_iter();
+            said.filter(|(_, holds)| !holds).map(|(shape, _)| shape).collect::<Vec<_>>()
+        };
+        assert_eq!(fails([0.75, 0.5, 0.625], read), [half]);
+        assert_eq!(fails([0.7501, 0.5, 0.6251], read), [near]);
+        assert_eq!(fails(written, [0.91, 1.0]), [cache]);
+        assert_eq!(fails(written, [0.9, 0.99]), [cache]);
+        // Of a third of duplicates nothing is said.
+        let thirds = [1.0 - 1.0 / 3.0, 0.66];
+        let said = thirds.map(|server| holds(Stream::DataSet, [1.0, server, 1.0], read));
+        assert_eq!(said, [vec![], vec![(cache, true)]]);
     }
 }

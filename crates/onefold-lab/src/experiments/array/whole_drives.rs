@@ -7,11 +7,12 @@
 use onefold_array::{Report, RunOptions, ServerSpec, run as run_server};
 use onefold_flash::DriveSpec;
 use onefold_flash::spec::SpecBuilder as DriveBuilder;
-use onefold_workload::{Identity, Op, Request};
+use onefold_workload::{Identity, Request};
 
-use super::streams::Stream;
-use super::whereabouts::{CHUNK_BYTES, Place, described, reads};
+use super::streams::{Stream, contents};
+use super::whereabouts::{CHUNK_BYTES, Place, Said, described, reads};
 use crate::error::Result;
+use crate::experiments::drives::of_page;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 use crate::shape::all;
@@ -20,6 +21,9 @@ use crate::shape::all;
 const PLACES: [Place; 4] = [Place::Nowhere, Place::Drives, Place::Server, Place::Hooks];
 /// Share of what a stream writes that a server leaves at most where it carries more, as predicted.
 const WORTH: f64 = 2.0 / 3.0;
+
+/// Contents are told apart by their numbers alone.
+const SEED_OF_CONTENTS: u64 = 0;
 
 /// Runs every stream before every place, and says what was predicted of them.
 pub fn run(settings: &Settings<'_>, data: &mut Data, streams: &[Stream]) -> Result<()> {
@@ -32,7 +36,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data, streams: &[Stream]) -> Resu
     let reports =
         settings.sweep(&points, |&(stream, place)| one(settings, place, &chunks[stream], &asked));
     let reports = reports.into_iter().collect::<Result<Vec<_>>>()?;
-    let (mut more, mut counted, mut sooner) = (Vec::new(), Vec::new(), Vec::new());
+    let mut answers = Vec::new();
     for ((stream, chunks), reports) in
         streams.iter().zip(&chunks).zip(reports.chunks_exact(PLACES.len()))
     {
@@ -40,24 +44,37 @@ pub fn run(settings: &Settings<'_>, data: &mut Data, streams: &[Stream]) -> Resu
             put(data, *place, stream.name(), report);
         }
         let [_, drives, server, _] = reports else { continue };
-        let name = || stream.name().to_owned();
-        let (alone, behind) = (programmed(drives), programmed(server));
-        more.push((name(), (alone > behind, format!("{alone:.1} and {behind:.1} %"))));
         let least = left_alone(chunks, settings.number("drives")? as usize);
-        let figure = format!("{alone:.1} and {least:.1} %");
-        counted.push((name(), (alone - least <= 5.0, figure)));
-        if behind < 100.0 * WORTH {
-            let (ours, theirs) = (server.gb_per_s, drives.gb_per_s);
-            sooner.push((name(), (ours > theirs, format!("{ours:.2} and {theirs:.2} GB/s"))));
-        }
+        let of = |report: &Report| (programmed(report), report.gb_per_s);
+        answers.extend(said(*stream, of(drives), of(server), least));
     }
-    for (shape, answers) in
-        [("whole-more", more), ("whole-as-counted", counted), ("whole-sooner", sooner)]
-    {
-        let (holds, figure) = all(answers);
+    for shape in ["whole-more", "whole-as-counted", "whole-sooner"] {
+        let of = answers.iter().filter(|(of, _)| *of == shape);
+        let (holds, figure) = all(of.map(|(_, answer)| answer.clone()));
         data.shows(shape, holds, figure)?;
     }
     Ok(())
+}
+
+/// Whether what was predicted holds on a stream, by what drives alone and those behind a server
+/// program of what is written, in percent, at what throughput in GB/s, and by the least that drives
+/// alone have to program.
+fn said(
+    stream: Stream,
+    (alone, theirs): (f64, f64),
+    (behind, ours): (f64, f64),
+    least: f64,
+) -> Vec<Said> {
+    let answer = |shape, holds, figure| (shape, (stream.name().to_owned(), (holds, figure)));
+    let mut answers = vec![
+        answer("whole-more", alone > behind, format!("{alone:.1} and {behind:.1} %")),
+        answer("whole-as-counted", alone - least <= 5.0, format!("{alone:.1} and {least:.1} %")),
+    ];
+    if behind < 100.0 * WORTH {
+        let figure = format!("{ours:.2} and {theirs:.2} GB/s");
+        answers.push(answer("whole-sooner", ours > theirs, figure));
+    }
+    answers
 }
 
 fn put(data: &mut Data, place: Place, stream: &str, report: &Report) {
@@ -142,7 +159,7 @@ fn server(settings: &Settings<'_>, place: Place, unique: usize) -> Result<Server
 }
 
 fn one(settings: &Settings<'_>, place: Place, chunks: &[u32], asked: &[u32]) -> Result<Report> {
-    let unique = chunks.iter().max().map_or(0, |most| *most as usize + 1);
+    let unique = contents(chunks) as usize;
     let options = RunOptions {
         requests: Some(Box::new(requests(chunks, asked).into_iter().map(Ok))),
         drive: Some(drive(settings, place, chunks.len())?),
@@ -155,23 +172,40 @@ fn one(settings: &Settings<'_>, place: Place, chunks: &[u32], asked: &[u32]) -> 
 /// Each address written once, in order, and after each write an earlier one read.
 fn requests(chunks: &[u32], asked: &[u32]) -> Vec<Request> {
     let bytes = u64::from(CHUNK_BYTES);
-    let request = |op, address: u64, identity| Request {
-        time_ns: 0,
-        op,
-        offset: address * bytes,
-        length: bytes,
-        identity,
-        stream: None,
-        pid: None,
-        deduplicate: None,
-    };
     let pairs = chunks.iter().zip(asked).enumerate();
     let both = pairs.flat_map(|(address, (&content, &wanted))| {
-        let content = Identity::of_number(0, u64::from(content));
+        let content = Identity::of_number(SEED_OF_CONTENTS, u64::from(content));
         [
-            request(Op::Write, address as u64, Some(content)),
-            request(Op::Read, u64::from(wanted), None),
+            of_page(address as u64, bytes, Some(Some(content))),
+            of_page(u64::from(wanted), bytes, None),
         ]
     });
     both.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_prediction_holds_and_fails_by_its_own_figures() {
+        let fails = |alone, behind, least| {
+            let said = said(Stream::Copies, alone, behind, least);
+            let (count, said) = (said.len(), said.into_iter());
+            let missed = said.filter(|(_, (_, (holds, _)))| !holds).map(|(shape, _)| shape);
+            (count, missed.collect::<Vec<_>>())
+        };
+        assert_eq!(fails((80.0, 2.0), (60.0, 2.1), 75.0), (3, vec![]));
+        assert_eq!(fails((80.1, 2.0), (60.0, 2.1), 75.0), (3, vec!["whole-as-counted"]));
+        assert_eq!(fails((80.0, 2.0), (60.0, 2.0), 75.0), (3, vec!["whole-sooner"]));
+        assert_eq!(fails((60.0, 2.0), (60.0, 2.1), 60.0), (3, vec!["whole-more"]));
+        // A server that leaves two thirds need not carry more.
+        assert_eq!(fails((80.0, 2.0), (100.0 * WORTH, 2.0), 75.0), (2, vec![]));
+    }
+
+    #[test]
+    fn what_is_left_to_drives_alone_are_contents_that_each_sees_for_the_first_time() {
+        assert!((left_alone(&[0, 0, 1, 0], 1) - 50.0).abs() < 1e-9);
+        assert!((left_alone(&[0, 0, 1, 0], 2) - 75.0).abs() < 1e-9);
+    }
 }
