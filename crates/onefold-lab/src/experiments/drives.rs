@@ -2,6 +2,7 @@
 //! Room: onefold-lab.
 //! Source: [ses-dedup] Tables I and II, [park-shin] sec. IV: the presets of `onefold ssd run`.
 
+use onefold_flash::Geometry;
 use onefold_flash::run::{Report, RunOptions, run};
 use onefold_flash::spec::{
     Allocation, BlockCount, ContentKind, DriveSpec, ParallelUnit, PatternKind, Precondition,
@@ -20,6 +21,24 @@ pub const SES_FLASH: [(&str, &str); 3] =
 /// Memory of a controller that is not what a drive has too little of.
 pub const PLENTY: u64 = u64::MAX;
 
+/// Blocks of every plane that such a drive has beyond its pages, and those that are kept free.
+const BEYOND_BLOCKS: u32 = 16;
+const RESERVE: BlockCount = BlockCount::Blocks(4);
+
+/// Channel, package and die of a drive whose time nobody counts, for what has more to say.
+pub const fn one_die(planes: u32) -> Geometry {
+    Geometry {
+        channels: 1,
+        packages: 1,
+        dies_per_package: 1,
+        planes_per_die: planes,
+        blocks_per_plane: 1,
+        pages_per_block: 1,
+        page_bytes: 4096,
+        oob_bytes: 128,
+    }
+}
+
 /// A preset that writes each of `pages` pages once onto an empty drive, package by package busy.
 ///
 /// The papers count duplicates of data sets, so no page is overwritten: its duplicates would be
@@ -27,10 +46,10 @@ pub const PLENTY: u64 = u64::MAX;
 pub fn filled_once(preset: &str, pages: u64) -> DriveSpec {
     let mut spec = DriveSpec::preset(preset).expect("experiments name presets that exist");
     let per_block = u64::from(spec.geometry.planes()) * u64::from(spec.geometry.pages_per_block);
-    let blocks = pages.div_ceil(per_block) as u32 + 16;
+    let blocks = pages.div_ceil(per_block) as u32 + BEYOND_BLOCKS;
     spec.geometry.blocks_per_plane = blocks;
     // Of the papers' sizes a preset's share of all blocks would be more than what is beyond.
-    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+    spec.ftl.gc_reserve_blocks = RESERVE;
     let physical = f64::from(blocks) * per_block as f64;
     spec.ftl.over_provisioning = physical / pages as f64 - 1.0;
     spec.ftl.allocation = Allocation::IdleFirst;
@@ -95,7 +114,7 @@ pub fn mixed(
     let mut random = RandomStreams::new(seed).stream("mixed");
     let (mut written, mut all) = (0, Vec::new());
     while written < pages {
-        let read = written > 0 && random.below(100) < reads_percent;
+        let read = written != 0 && random.below(100) < reads_percent;
         let page = if read { random.below(written) } else { written };
         all.push(of_page(page, bytes, (!read).then(|| contents.next())));
         written += u64::from(!read);
@@ -137,7 +156,7 @@ pub fn fit(spec: &mut DriveSpec, settings: &Settings<'_>, beside: &Beside) -> Re
     let blocks = pages.div_ceil(row) + beside.blocks + pages * beside.spare_percent / 100 / row;
     spec.geometry.blocks_per_plane = blocks as u32;
     spec.ftl.over_provisioning = f64::from(spec.geometry.pages()) / pages as f64 - 1.0;
-    spec.ftl.gc_reserve_blocks = BlockCount::Blocks(4);
+    spec.ftl.gc_reserve_blocks = RESERVE;
     spec.ftl.allocation = Allocation::IdleFirst;
     spec.timing.parallel_unit = ParallelUnit::Package;
     spec.workload.requests = pages;
@@ -175,6 +194,15 @@ pub fn replay_as_is(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_of_a_page_is_for_its_bytes_at_time_0() {
+        let content = Identity::of_number(1, 2);
+        let (read, write) = (of_page(3, 4096, None), of_page(2, 4096, Some(Some(content))));
+        assert_eq!((read.time_ns, read.op, read.offset, read.length), (0, Op::Read, 12_288, 4096));
+        assert_eq!((read.identity, write.identity), (None, Some(content)));
+        assert_eq!((write.time_ns, write.op, write.offset), (0, Op::Write, 8192));
+    }
 
     /// What quick settings have, and the papers' sizes, which only `--full` runs.
     #[test]

@@ -16,6 +16,7 @@ use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed};
 
 use super::{refused, shared};
 use crate::error::Result;
+use crate::experiments::drives::one_die;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 
@@ -109,11 +110,7 @@ pub fn amplification(
     let slots = ((trace.data_bytes as f64 * size) as u64 / u64::from(most)).max(1);
     let capacity = Capacity { bytes: slots * u64::from(most), objects: slots as usize };
     let pages_per_unit = most.div_ceil(shape.page_bytes);
-    let pages = slots * u64::from(pages_per_unit);
-    if pages > PAGES_LIMIT {
-        return Err(AmplificationError::Pages { pages });
-    }
-    let logical_pages = pages as u32;
+    let logical_pages = within_limit(slots * u64::from(pages_per_unit))?;
     let mut ftl = drive(logical_pages, shape)?;
     let mut failed = None;
     slot_writes(trace, choice, capacity, seed, |write| {
@@ -131,6 +128,14 @@ pub fn amplification(
     })
 }
 
+/// So many pages, if a drive can have them.
+fn within_limit(pages: u64) -> std::result::Result<u32, AmplificationError> {
+    if pages > PAGES_LIMIT {
+        return Err(AmplificationError::Pages { pages });
+    }
+    Ok(pages as u32)
+}
+
 /// A drive with these logical pages, and with spare ones as the shape says.
 fn drive(
     logical_pages: u32,
@@ -143,14 +148,10 @@ fn drive(
     // Open blocks and the reserve of collection come first; a small drive has little else.
     let needed = (u64::from(logical_pages).div_ceil(row)) as u32 + settings.gc_reserve_blocks + 4;
     let geometry = Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: shape.planes,
         blocks_per_plane: wanted.max(needed),
         pages_per_block: shape.pages_per_block,
         page_bytes: shape.page_bytes,
-        oob_bytes: 128,
+        ..one_die(shape.planes)
     };
     Ftl::format(BlankNand::new(geometry), NoDedup, settings)
 }
@@ -203,11 +204,12 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         ..DriveShape::default()
     };
     let results = settings.sweep(&points, |point| {
-        let at = units.iter().position(|&kib| kib == point.unit_kib).unwrap_or(0);
+        let trace = units.iter().zip(&traces).find(|(kib, _)| **kib == point.unit_kib);
+        let (_, trace) = trace.expect("a trace of every unit");
         let choice = Choice::parse(point.policy).map_err(AmplificationError::from)?;
         let (spare_permille, trim) = (point.spare_permille, point.trim);
         let shape = DriveShape { spare_permille, trim, ..shape };
-        amplification(&traces[at], &choice, size, plain.seed, shape)
+        amplification(trace, &choice, size, plain.seed, shape)
     });
     let over = |name: &str, unit: &str| Line::new(name, unit).over("unit of caching", "KiB");
     let amplified = over("write amplification", "programmed / written");
@@ -290,6 +292,8 @@ fn saved(
 
 #[cfg(test)]
 mod tests {
+    use onefold_cache::policy::Access;
+
     use super::*;
 
     #[test]
@@ -304,6 +308,21 @@ mod tests {
         let lru = Choice::parse("lru").unwrap();
         let done = amplification(&nothing, &lru, 1.0 / 4096.0, 1, DriveShape::default()).unwrap();
         assert_eq!((done, done.factor()), (Amplified::default(), 1.0));
+        // A cache has room for one unit, however small it is.
+        let read = |key| Access { key, size: 4096 };
+        let two = Trace { requests: vec![read(0), read(1)], references: vec![1, 1], ..nothing };
+        let done = amplification(&two, &lru, 0.0, 1, DriveShape::default()).unwrap();
+        assert_eq!(
+            (done.host_pages, done.programmed_pages, done.fills.to_string()),
+            (2, 2, "2".into())
+        );
+    }
+
+    #[test]
+    fn a_cache_of_more_pages_than_a_drive_can_have_is_refused() {
+        assert_eq!(within_limit(PAGES_LIMIT).unwrap(), PAGES_LIMIT as u32);
+        let error = within_limit(PAGES_LIMIT + 1).unwrap_err();
+        assert!(matches!(error, AmplificationError::Pages { pages } if pages == PAGES_LIMIT + 1));
     }
 
     #[test]

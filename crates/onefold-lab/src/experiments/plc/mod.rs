@@ -199,6 +199,11 @@ fn written_gb(settings: &Settings<'_>, run: &Run) -> Result<f64> {
     Ok(run.written_bytes as f64 * by / f64::from(1 << 30))
 }
 
+/// How many times less a policy writes than another, which wrote `than`.
+fn times_less(bytes: u64, than: u64) -> f64 {
+    than as f64 / bytes.max(1) as f64
+}
+
 /// Latency, bytes written and hit rate over something that varies.
 fn triple(name: &str, unit: &str) -> [Line; 3] {
     let line = |of: &str, in_unit: &str| Line::new(of, in_unit).over(name, unit);
@@ -220,4 +225,14 @@ fn put_triple(
         data.put(&line.of(of).under(setting), at.clone(), value);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_writes_nothing_writes_less_by_a_number_of_times() {
+        assert_eq!([0, 1, 2].map(|bytes| times_less(bytes, 10) as u64), [10, 10, 5]);
+    }
 }

@@ -4,7 +4,7 @@
 
 use onefold_cache::simulate::Run;
 
-use super::{FAMILIES, Family, Job, VOLUMES, Volume, run_all, triple, written_gb};
+use super::{FAMILIES, Family, Job, VOLUMES, Volume, run_all, times_less, triple, written_gb};
 use crate::error::Result;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
@@ -96,7 +96,7 @@ impl Place {
         let (classical, plc) = (&runs[..PLC], &runs[PLC]);
         let mean = |of: &dyn Fn(&Run) -> f64| classical.iter().map(of).sum::<f64>() / PLC as f64;
         let sooner = mean(&|run| faster(plc, run.latency.file_ms));
-        let writes = mean(&|run| run.written_bytes as f64 / plc.written_bytes.max(1) as f64);
+        let writes = mean(&|run| times_less(plc.written_bytes, run.written_bytes));
         let hits = mean(&|run| (plc.hit_rate / run.hit_rate - 1.0) * 100.0);
         for (name, unit, printed, value) in [
             ("PLC reads a file sooner", "%", ("mean classical", "plc_latency_improvement"), sooner),
@@ -115,7 +115,7 @@ impl Place {
         for (run, name) in runs[PLC..].iter().zip(&NAMES[PLC..]) {
             let of = |line: &Line| line.of(name).under(self.family.name());
             let fewer = of(&Line::new("writes less than LRU", "x").over("read", ""));
-            let factor = lru.written_bytes as f64 / run.written_bytes.max(1) as f64;
+            let factor = times_less(run.written_bytes, lru.written_bytes);
             data.put(&fewer, self.volume.name(), factor);
             let more = of(&Line::new("hits more than LRU", "% of reads").over("read", ""));
             data.put(&more, self.volume.name(), (run.hit_rate - lru.hit_rate) * 100.0);

@@ -4,7 +4,7 @@
 
 use onefold_cache::simulate::Run;
 
-use super::{FAMILIES, Family, Job, VOLUMES, Volume, run_all, written_gb};
+use super::{FAMILIES, Family, Job, VOLUMES, Volume, run_all, times_less, written_gb};
 use crate::error::Result;
 use crate::row::show;
 use crate::series::{Data, Line};
@@ -52,8 +52,17 @@ pub fn fig_3(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     }
     let printed = data.printed("FIFO/LRU/LFU", "qa_share_max")?;
     let figure = format!("at most {} %, where {printed} % is printed", show(worst));
-    data.shows("hardly-any-in-a", worst <= printed, figure)?;
+    data.shows("hardly-any-in-a", is_at_most(worst, printed), figure)?;
     chunks(settings, containers, data)
+}
+
+fn is_at_most(share: f64, printed: f64) -> bool {
+    share <= printed
+}
+
+/// Whether with containers for chunks less of what is written is in C and D, and more in B.
+fn moves_to_b([_, chunks_b, chunks_cd]: [f64; 3], [_, b, cd]: [f64; 3]) -> bool {
+    chunks_cd > cd && chunks_b < b
 }
 
 /// LRU with units of a chunk beside LRU with units of a container.
@@ -70,7 +79,6 @@ fn chunks(settings: &Settings<'_>, containers: [f64; 3], data: &mut Data) -> Res
     for (column, share) in COLUMNS.iter().zip(of_chunks) {
         data.put(&quadrants().of("LRU").under(&setting), *column, share);
     }
-    let moved = of_chunks[2] > containers[2] && of_chunks[1] < containers[1];
     let figure = format!(
         "of LRU's writes, B {} % in chunks and {} % in containers, C and D {} % and {} %",
         show(of_chunks[1]),
@@ -78,7 +86,7 @@ fn chunks(settings: &Settings<'_>, containers: [f64; 3], data: &mut Data) -> Res
         show(of_chunks[2]),
         show(containers[2])
     );
-    data.shows("containers-move-to-b", moved, figure)
+    data.shows("containers-move-to-b", moves_to_b(of_chunks, containers), figure)
 }
 
 /// LRU and PLC, in all families and both volumes.
@@ -119,7 +127,7 @@ pub fn fig_9(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             }
         }
         for (run, name) in done.runs[1..].iter().zip(&names[1..]) {
-            let factor = done.runs[0].written_bytes as f64 / run.written_bytes.max(1) as f64;
+            let factor = times_less(run.written_bytes, done.runs[0].written_bytes);
             let fewer = over("writes less than LRU", "x").of(name).under(family);
             if printed && *name == "PLC" {
                 let saved = over("fewer bytes than LRU", "%").of(name).under(family);
@@ -137,4 +145,18 @@ pub fn fig_9(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_move_writes_to_b_if_b_has_more_and_c_and_d_less() {
+        let containers = [4.0, 50.0, 46.0];
+        let moves = |b, cd| moves_to_b([0.0, b, cd], containers);
+        assert!(moves(49.0, 47.0));
+        assert!(!moves(50.0, 47.0) && !moves(49.0, 46.0) && !moves(51.0, 45.0));
+        assert!(is_at_most(2.3, 2.3) && !is_at_most(2.4, 2.3));
+    }
 }

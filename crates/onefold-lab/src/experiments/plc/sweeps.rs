@@ -5,7 +5,7 @@
 use onefold_cache::simulate::Run;
 use onefold_cache::workload::WorkloadSpec;
 
-use super::{FAMILIES, Family, Job, VOLUMES, Volume, put_triple, run_all, triple};
+use super::{FAMILIES, Family, Job, VOLUMES, Volume, put_triple, run_all, times_less, triple};
 use crate::error::Result;
 use crate::row::show;
 use crate::series::{Data, Line};
@@ -22,6 +22,8 @@ const SAME_PERCENT: f64 = 1.0;
 const STRAIGHT: f64 = 0.95;
 /// A curve that spans less, highest over lowest, hardly depends on what it is over.
 const FLAT: f64 = 1.5;
+/// A curve that spans less is level.
+const LEVEL: f64 = 1.05;
 
 type Curve = Vec<(f64, f64)>;
 
@@ -77,15 +79,11 @@ fn size_shapes(lines: &[Line; 3], data: &mut Data) -> Result<()> {
     let (mut latency, mut writes, mut hits) = (Vec::new(), Vec::new(), Vec::new());
     for setting in both_volumes() {
         let [lru, plc] = NAMES.map(|name| curves(data, lines, name, &setting));
-        let line = |way: Way, curve: &Curve| {
-            let (goes, figure) = goes(way, curve, 0.0);
-            let r2 = straight(curve);
-            (goes && r2 >= STRAIGHT, format!("{figure}, r2 {}", show(r2)))
-        };
         latency.push((format!("{setting}: LRU"), line(Way::Falls, &lru[0])));
         latency.push(("PLC".to_owned(), line(Way::Falls, &plc[0])));
         latency.push(("LRU above PLC".to_owned(), above(&lru[0], &plc[0], 0.0)));
-        let spans = (span(&plc[1]) < FLAT, format!("spans {} times", show(span(&plc[1]))));
+        let spans = span(&plc[1]);
+        let spans = (spans_less(spans, FLAT), format!("spans {} times", show(spans)));
         writes.push((format!("{setting}: PLC"), spans));
         writes.push(("LRU".to_owned(), goes(Way::Falls, &lru[1], 0.0)));
         hits.push((format!("{setting}: LRU"), line(Way::Rises, &lru[2])));
@@ -96,6 +94,22 @@ fn size_shapes(lines: &[Line; 3], data: &mut Data) -> Result<()> {
         data.shows(shape, holds, figure)?;
     }
     Ok(())
+}
+
+/// Whether a curve goes one way almost in a straight line.
+fn line(way: Way, curve: &Curve) -> (bool, String) {
+    let (goes, figure) = goes(way, curve, 0.0);
+    let r2 = straight(curve);
+    (goes && is_straight(r2), format!("{figure}, r2 {}", show(r2)))
+}
+
+fn is_straight(r2: f64) -> bool {
+    r2 >= STRAIGHT
+}
+
+/// Whether a curve's highest is less than so many times its lowest.
+fn spans_less(spans: f64, times: f64) -> bool {
+    spans < times
 }
 
 fn hit_rates(runs: &[Run]) -> Vec<f64> {
@@ -158,12 +172,12 @@ fn alpha_gives(data: &Data, lines: &[Line; 3], reading: &str) -> (bool, String) 
 
 fn plc_is_better(data: &Data, lines: &[Line; 3], reading: &str) -> (bool, String) {
     let [lru, plc] = NAMES.map(|name| curves(data, lines, name, reading));
-    let spans = [&lru[0], &plc[0]].map(|curve| span(curve));
-    let words = format!("{} times, LRU's {}", show(spans[1]), show(spans[0]));
+    let [of_lru, of_plc] = [span(&lru[0]), span(&plc[0])];
+    let words = format!("{} times, LRU's {}", show(of_plc), show(of_lru));
     all([
         ("LRU above PLC in ms".to_owned(), above(&lru[0], &plc[0], 0.0)),
         ("in GB".to_owned(), above(&lru[1], &plc[1], 0.0)),
-        ("PLC's latency spans".to_owned(), (spans[1] < spans[0], words)),
+        ("PLC's latency spans".to_owned(), (spans_less(of_plc, of_lru), words)),
     ])
 }
 
@@ -201,29 +215,47 @@ pub fn containers(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 
 fn container_shapes(lines: &[Line; 3], setting: &str, data: &mut Data) -> Result<()> {
     let [lru, plc] = NAMES.map(|name| curves(data, lines, name, setting));
-    let beyond = |curve: &Curve, kib: u64| -> Curve {
-        curve.iter().copied().filter(|(at, _)| *at >= kib as f64).collect()
-    };
     let named = |of: [(bool, String); 2]| NAMES.map(str::to_owned).into_iter().zip(of);
     let grows = [&lru[0], &plc[0]].map(|curve| goes(Way::Rises, &beyond(curve, 1024), 0.0));
     let (holds, figure) = all(named(grows));
     data.shows("latency-grows", holds, figure)?;
-    let rise = |curve: &Curve| curve[curve.len() - 1].1 - curve[0].1;
-    let by = (
-        rise(&lru[1]) > rise(&plc[1]),
-        format!("by {}, {} GB", show(rise(&lru[1])), show(rise(&plc[1]))),
-    );
+    let by = grows_more(&lru[1], &plc[1]);
     let written = [&lru[1], &plc[1]].map(|curve| goes(Way::Rises, curve, 0.0));
     let (holds, figure) = all(named(written).chain([("LRU more:".to_owned(), by)]));
     data.shows("writes-grow", holds, figure)?;
-    let drops = [&lru[2], &plc[2]].map(|curve| {
-        let after = beyond(curve, RANGE_BELOW_KIB);
-        let (before, after) = (curve[0].1 - after[0].1, -rise(&after));
-        let figure = format!("{} points up to 4 MiB, {} beyond", show(before), show(after));
-        (after > before && after > 0.0, figure)
-    });
+    let drops = [&lru[2], &plc[2]].map(drops_later);
     let (holds, figure) = all(named(drops));
     data.shows("hits-drop", holds, figure)
+}
+
+/// The part of a curve from a place on.
+fn beyond(curve: &Curve, place: u64) -> Curve {
+    curve.iter().copied().filter(|(at, _)| *at >= place as f64).collect()
+}
+
+/// How much more the last point of a curve is than its first; no number without points.
+fn rise(curve: &[(f64, f64)]) -> f64 {
+    let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return f64::NAN };
+    last.1 - first.1
+}
+
+fn grows_more(curve: &Curve, than: &Curve) -> (bool, String) {
+    let (by, theirs) = (rise(curve), rise(than));
+    (by > theirs, format!("by {}, {} GB", show(by), show(theirs)))
+}
+
+/// By how much a curve falls up to a place, and from there on.
+fn falls_by(curve: &Curve, place: u64) -> (f64, f64) {
+    let later = beyond(curve, place);
+    let up_to = curve.first().zip(later.first());
+    (up_to.map_or(f64::NAN, |(first, there)| first.1 - there.1), -rise(&later))
+}
+
+/// Whether a curve falls beyond 4 MiB, and by more than up to there.
+fn drops_later(curve: &Curve) -> (bool, String) {
+    let (before, after) = falls_by(curve, RANGE_BELOW_KIB);
+    let figure = format!("{} points up to 4 MiB, {} beyond", show(before), show(after));
+    (after > before && after > 0.0, figure)
 }
 
 /// PLC over a setting, in both volumes: label, and runs.
@@ -271,9 +303,21 @@ fn file_ms(runs: &[Run]) -> Vec<f64> {
 
 /// The smallest value from which latency is what it is at the end, or is least.
 fn settles(values: &[u64], file_ms: &[f64], at: f64) -> u64 {
-    let same = |ms: &&f64| (*ms / at - 1.0).abs() * 100.0 <= SAME_PERCENT;
+    let same = |ms: &&f64| is_same((*ms / at - 1.0).abs() * 100.0);
     let settled = file_ms.iter().rev().take_while(same).count().max(1);
     values[values.len() - settled]
+}
+
+/// Whether latencies so far apart, in percent, are the same.
+fn is_same(apart: f64) -> bool {
+    apart <= SAME_PERCENT
+}
+
+/// The first value with which latency is the least that there is.
+fn falls_until(values: &[u64], file_ms: &[f64]) -> Option<u64> {
+    let least = file_ms.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut with = values.iter().zip(file_ms);
+    with.find(|(_, ms)| is_same((*ms / least - 1.0) * 100.0)).map(|(&value, _)| value)
 }
 
 /// Fig. 19 to 21.
@@ -283,7 +327,7 @@ pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let run_of = |wanted| values.iter().position(|&v| v == wanted).map(|at| &runs[at]);
         let (Some(four), Some(fourteen)) = (run_of(4), run_of(14)) else { continue };
         let lost = (1.0 - fourteen.hit_rate / four.hit_rate) * 100.0;
-        let ratio = fourteen.written_bytes as f64 / four.written_bytes.max(1) as f64;
+        let ratio = times_less(four.written_bytes, fourteen.written_bytes);
         let flat = settles(&values, &file_ms(&runs), fourteen.latency.file_ms) as f64;
         for (printed, name, value, unit) in [
             (("threshold 4", "hit_rate"), "hit rate, threshold 4", four.hit_rate * 100.0, "%"),
@@ -315,14 +359,8 @@ pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (mut writes, mut hits) = (Vec::new(), Vec::new());
     for setting in both_volumes() {
         let [_, written, rate] = curves(data, &lines, "PLC", &setting);
-        let at = |value: f64| written.iter().find(|point| point.0 >= value).map_or(0.0, |p| p.1);
-        let last = written[written.len() - 1].1;
-        let (below, beyond) = (at(0.0) - at(4.0), at(4.0) - last);
-        let (falls, figure) = goes(Way::Falls, &written, 0.0);
-        let figure = format!("{figure}, {} GB below 4, {} beyond", show(below), show(beyond));
-        writes.push((setting.clone(), (falls && below > beyond, figure)));
-        let above_four: Curve = rate.iter().copied().filter(|(at, _)| *at >= 4.0).collect();
-        hits.push((setting, goes(Way::Falls, &above_four, 0.0)));
+        writes.push((setting.clone(), falls_most_below_four(&written)));
+        hits.push((setting, goes(Way::Falls, &beyond(&rate, 4), 0.0)));
     }
     let (holds, figure) = all(writes);
     data.shows("writes-fall", holds, figure)?;
@@ -330,14 +368,19 @@ pub fn thresholds(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     data.shows("hits-fall", holds, figure)
 }
 
+/// Whether a curve falls with the threshold, and more up to 4 than beyond.
+fn falls_most_below_four(curve: &Curve) -> (bool, String) {
+    let (below, beyond) = falls_by(curve, 4);
+    let (falls, figure) = goes(Way::Falls, curve, 0.0);
+    let figure = format!("{figure}, {} GB below 4, {} beyond", show(below), show(beyond));
+    (falls && below > beyond, figure)
+}
+
 /// Fig. 22 to 24.
 pub fn delays(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let values = settings.numbers("delays")?;
     for (volume, runs) in setting(settings, "delay", &values, data)? {
-        let least = runs.iter().map(|run| run.latency.file_ms).fold(f64::INFINITY, f64::min);
-        let near = |run: &Run| (run.latency.file_ms / least - 1.0) * 100.0 <= SAME_PERCENT;
-        let until = runs.iter().zip(&values).find(|(run, _)| near(run));
-        let until = until.map_or(0.0, |(_, &value)| value as f64);
+        let until = falls_until(&values, &file_ms(&runs)).map_or(f64::NAN, |value| value as f64);
         let line = Line::new("delay up to which latency falls", "passes").of("PLC");
         let printed = ("latency falls until delay threshold", "value");
         add((printed, volume), &line.over("read", ""), until, data)?;
@@ -348,7 +391,10 @@ pub fn delays(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let [_, written, rate] = curves(data, &lines, "PLC", &setting);
         writes.push((setting.clone(), goes(Way::Falls, &written, 0.0)));
         let spans = span(&rate);
-        hits.push((setting, (spans < 1.05, format!("highest over lowest {}", show(spans)))));
+        hits.push((
+            setting,
+            (spans_less(spans, LEVEL), format!("highest over lowest {}", show(spans))),
+        ));
     }
     let (holds, figure) = all(writes);
     data.shows("writes-fall", holds, figure)?;
@@ -374,5 +420,47 @@ mod tests {
         assert_eq!(from([200.0, 203.0, 198.5, 200.0]), 8);
         assert_eq!(from([201.5, 198.5, 201.5, 200.0]), 0);
         assert_eq!(from([200.0, 200.0, 190.0, 200.0]), 14);
+        assert!(is_same(1.0) && !is_same(1.1));
+        let until = |file_ms: [f64; 4]| falls_until(&[0, 4, 8, 14], &file_ms);
+        assert_eq!(until([210.0, 202.5, 201.5, 200.0]), Some(8));
+        assert_eq!(until([201.5, 210.0, 200.0, 220.0]), Some(0));
+        assert_eq!(falls_until(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_line_goes_one_way_and_is_almost_straight() {
+        let curve = |last: f64| vec![(0.0, 1.0), (1.0, 2.0), (2.0, last)];
+        assert_eq!(line(Way::Rises, &curve(3.0)), (true, "from 1 to 3, r2 1".to_owned()));
+        assert!(!line(Way::Falls, &curve(3.0)).0 && !line(Way::Rises, &curve(20.0)).0);
+        assert!(is_straight(0.95) && !is_straight(0.949));
+        assert!(spans_less(1.49, 1.5) && !spans_less(1.5, 1.5));
+    }
+
+    #[test]
+    fn writes_grow_more_where_the_last_is_further_above_the_first() {
+        let curve = |last: f64| vec![(1.0, 2.0), (2.0, 9.0), (4.0, last)];
+        assert_eq!(grows_more(&curve(6.0), &curve(5.0)), (true, "by 4, 3 GB".to_owned()));
+        assert!(!grows_more(&curve(5.0), &curve(5.0)).0 && rise(&[]).is_nan());
+    }
+
+    #[test]
+    fn hits_drop_beyond_4_mib_by_more_than_up_to_it() {
+        let of = |at: f64, last: f64| {
+            drops_later(&vec![(1024.0, 60.0), (4096.0, at), (8192.0, 55.0), (16384.0, last)])
+        };
+        let figure = "2 points up to 4 MiB, 3 beyond";
+        assert_eq!(of(58.0, 55.0), (true, figure.to_owned()));
+        assert!(!of(58.0, 56.0).0, "as much");
+        assert!(!of(61.0, 61.0).0 && !of(61.0, 61.5).0, "none");
+    }
+
+    #[test]
+    fn writes_fall_most_below_a_threshold_of_four() {
+        let of = |four: f64, eight: f64| {
+            falls_most_below_four(&vec![(0.0, 9.0), (2.0, 7.0), (4.0, four), (8.0, eight)])
+        };
+        assert_eq!(of(5.0, 2.0), (true, "from 9 to 2, 4 GB below 4, 3 beyond".to_owned()));
+        assert!(!of(5.0, 1.0).0, "as much");
+        assert!(!of(8.0, 7.5).0, "it rises from 2 to 4");
     }
 }
