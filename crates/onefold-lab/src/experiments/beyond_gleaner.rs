@@ -7,7 +7,7 @@ use onefold_flash::run::Report;
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{of_written, replay_as_is, share_of_drive, with_policy, write_us};
-use crate::experiments::equal_memory::{dram, sized};
+use crate::experiments::equal_memory::{deferred_entries, dram, sized};
 use crate::experiments::families::{FAMILIES, Family};
 use crate::series::{Data, Line, Spread};
 use crate::settings::Settings;
@@ -62,7 +62,7 @@ fn compare(
         let pages = spec.workload.requests;
         Ok(options
             .replace("{scratch}", &share("scratch_share")?.to_string())
-            .replace("{deferred}", &(pages / 1000).max(16).to_string())
+            .replace("{deferred}", &deferred_entries(pages).to_string())
             .replace("{budget}", &settings.number("hash_budget_us")?.to_string()))
     };
     let table = format!("{}\ntable_share = {}", filled(SCRATCH)?, share("table_share")?);
@@ -152,4 +152,29 @@ fn of_family(name: &str, runs: &[Vec<Figures>], data: &mut Data) {
         point.range(mean - half, mean + half, Spread::Confidence95);
     }
     data.put(&line("memory, at most", "B a page of data").of("all policies"), name, most);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of values of which one is 3 and all others are 1, in units of their standard error.
+    fn half(count: usize) -> f64 {
+        let mut values = vec![1.0; count];
+        values[0] = 3.0;
+        let (mean, half) = interval(&values);
+        let n = count as f64;
+        assert!((mean - 1.0 - 2.0 / n).abs() < 1e-9, "{mean}");
+        // The squares of the differences sum to 4 (n - 1) / n.
+        half / (2.0 / n)
+    }
+
+    #[test]
+    fn an_interval_is_as_wide_as_student_says() {
+        for (count, t) in [(2, 12.71), (3, 4.30), (11, 2.23), (12, 2.2), (30, 2.2), (31, 2.04)] {
+            assert!((half(count) - t).abs() < 1e-9, "{count}: {}", half(count));
+        }
+        let (mean, half) = interval(&[5.0]);
+        assert!((mean - 5.0).abs() < 1e-9 && half.is_nan(), "one run says nothing of its width");
+    }
 }

@@ -8,7 +8,7 @@ use onefold_flash::spec::IdleOrder;
 
 use crate::error::{LabError, Result};
 use crate::experiments::drives::{of_written, replay_as_is, share_of_drive, with_policy, write_us};
-use crate::experiments::equal_memory::{dram, sized};
+use crate::experiments::equal_memory::{deferred_entries, dram, sized};
 use crate::experiments::hostile::{FAMILIES, Family};
 use crate::row::show;
 use crate::series::{Data, Line};
@@ -79,7 +79,7 @@ fn figures(
     let (mut spec, requests) = family.build(settings, seed)?;
     let share = |of: &str| Ok::<_, LabError>(share_of_drive(&spec, settings.real(of)?));
     let memory = family.memory as f64 / 100.0;
-    let deferred = (spec.workload.requests / 1000).max(16).to_string();
+    let deferred = deferred_entries(spec.workload.requests).to_string();
     let scratch = (share("scratch_share")? * memory).to_string();
     let budget_us = settings.number("hash_budget_us")?.to_string();
     let filled = |options: &str| {
@@ -101,6 +101,11 @@ fn behind(value: f64, best: f64, more_is_better: bool) -> f64 {
     let off = 100.0 * if more_is_better { 1.0 - value / best } else { value / best - 1.0 };
     // Nothing where nothing was to be had.
     if off.is_nan() { 0.0 } else { off }
+}
+
+/// Whether so many % behind are more than was allowed.
+fn is_missed(behind: f64, within: f64) -> bool {
+    behind > within
 }
 
 /// gleaner and the best of the others on every family; losses first.
@@ -134,7 +139,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     put(&judged, data);
     for (shape, kept) in [("seen", false), ("kept", true)] {
         let of = judged.iter().filter(|(family, _)| family.kept == kept);
-        let missed = of.clone().filter(|judged| worst(judged) > within);
+        let missed = of.clone().filter(|judged| is_missed(worst(judged), within));
         let names: Vec<String> = missed
             .map(|judged| format!("{} by {} %", judged.0.name, show(worst(judged))))
             .collect();
@@ -199,5 +204,19 @@ fn put(judged: &[(&Family, [Beside; 3])], data: &mut Data) {
             let best = line.of("the best of the others");
             data.put(&best, name(family).as_str(), all[at].best).note(all[at].whose.as_str());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_is_what_is_slower_or_finds_less() {
+        let of = |value, best, more| behind(value, best, more).round() as i64;
+        assert_eq!((of(11.0, 10.0, false), of(9.0, 10.0, false)), (10, -10));
+        assert_eq!((of(9.0, 10.0, true), of(11.0, 10.0, true)), (10, -10));
+        assert_eq!(of(0.0, 0.0, true), 0, "nothing was to be had");
+        assert!(is_missed(5.1, 5.0) && !is_missed(5.0, 5.0));
     }
 }

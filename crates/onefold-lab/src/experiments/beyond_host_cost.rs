@@ -116,3 +116,19 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_meet_a_level_between_two_rates_by_the_time_of_a_byte() {
+        let points = [(100.0, 30.0), (200.0, 20.0), (400.0, 10.0)];
+        let at = |level| meets(&points, level).map(f64::round);
+        assert_eq!([at(20.0), at(10.0)], [Some(200.0), Some(400.0)]);
+        // Half way from 1/100 to 1/200.
+        assert_eq!(at(25.0), Some(133.0));
+        // At all of the rates, and at none.
+        assert_eq!([at(30.0), at(9.0), meets(&[], 1.0)], [None; 3]);
+    }
+}

@@ -29,13 +29,32 @@ struct Way {
     name: &'static str,
     /// The drive's clock, in microseconds; 0 for none.
     after_us: u64,
-    /// The pause that the host announces, in microseconds; 0 for a host that says nothing.
-    announced_us: u64,
+    announced: Announced,
 }
 
-const fn way(name: &'static str, after_us: u64, announced_us: u64) -> Way {
-    Way { name, after_us, announced_us }
+/// What the host says before it pauses.
+#[derive(Clone, Copy, Debug)]
+enum Announced {
+    Nothing,
+    /// How long a pause between bursts is.
+    Pauses,
+    /// Before every gap that one is coming.
+    Gaps,
 }
+
+const fn way(name: &'static str, after_us: u64, announced: Announced) -> Way {
+    Way { name, after_us, announced }
+}
+
+const WAYS: [Way; 7] = [
+    way("timer, 1 us", 1, Announced::Nothing),
+    way("timer, 1 ms", 1_000, Announced::Nothing),
+    way("timer, 10 ms", 10_000, Announced::Nothing),
+    way("timer, 50 ms", 50_000, Announced::Nothing),
+    way("hint", 0, Announced::Pauses),
+    way("hint, and timer, 10 ms", 10_000, Announced::Pauses),
+    way("hint before every gap", 0, Announced::Gaps),
+];
 
 fn drive(settings: &Settings<'_>, way: Way, seed: u64) -> Result<DriveSpec> {
     let mut spec = DriveSpec::preset("park-shin").expect("a preset of that name");
@@ -47,7 +66,11 @@ fn drive(settings: &Settings<'_>, way: Way, seed: u64) -> Result<DriveSpec> {
     spec.ftl.over_provisioning = settings.real("over_provisioning")?;
     spec.precondition = Precondition::Prefill;
     spec.workload.finish_offline = false;
-    spec.workload.idle_hint_ns = way.announced_us * 1000;
+    spec.workload.idle_hint_ns = match way.announced {
+        Announced::Nothing => 0,
+        Announced::Pauses => settings.number("pause_us")? * 1000,
+        Announced::Gaps => 1000,
+    };
     spec.controller.idle_after_ns = way.after_us * 1000;
     spec.controller.dram_bytes = PLENTY;
     Ok(spec)
@@ -121,19 +144,10 @@ const MEASURES: [Measure; 4] = [
 
 /// The figures of every policy with every way of beginning, on the same requests.
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
-    let (pause, seeds) = (settings.number("pause_us")?, settings.numbers("seeds")?);
-    let ways = [
-        way("timer, 1 us", 1, 0),
-        way("timer, 1 ms", 1_000, 0),
-        way("timer, 10 ms", 10_000, 0),
-        way("timer, 50 ms", 50_000, 0),
-        way("hint", 0, pause),
-        way("hint, and timer, 10 ms", 10_000, pause),
-        way("hint before every gap", 0, 1),
-    ];
+    let seeds = settings.numbers("seeds")?;
     let mut points = Vec::new();
     for policy in POLICIES {
-        for way in ways {
+        for way in WAYS {
             points.extend(seeds.iter().map(|&seed| (policy, way, seed)));
         }
     }
@@ -155,4 +169,24 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    #[test]
+    fn a_pause_stands_before_every_burst() {
+        let options = Options::default();
+        let settings = Settings::new(find("beyond/idle-hint").unwrap()[0], &options).unwrap();
+        let requests = requests(&settings, &drive(&settings, WAYS[0], 1).unwrap()).unwrap();
+        let of = |name: &str| settings.number(name).unwrap();
+        let (burst, pause_ns) = (of("burst") as usize, of("pause_us") * 1000);
+        assert_eq!(requests[0].time_ns, pause_ns);
+        let gaps = requests.windows(2).map(|pair| pair[1].time_ns - pair[0].time_ns);
+        let pauses = gaps.enumerate().filter(|&(_, gap)| gap == pause_ns).map(|(at, _)| at + 1);
+        assert!(pauses.eq((burst..requests.len()).step_by(burst)));
+    }
 }

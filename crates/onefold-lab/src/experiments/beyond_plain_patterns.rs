@@ -11,10 +11,13 @@ use onefold_flash::op::OpKind;
 use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, NandError, Untimed};
 
 use crate::error::Result;
+use crate::experiments::drives::one_die;
 use crate::series::{Data, Line};
 use crate::settings::Settings;
 
 const PAGE: usize = 1024;
+/// Room for the parity of a page and the FTL's fields.
+const OOB_BYTES: u32 = 96;
 /// Bytes of a family's pattern, which is repeated.
 const PATTERN: usize = 64;
 
@@ -43,14 +46,11 @@ type Drive = Ftl<ByteNand<MemStore>, NoDedup>;
 
 fn drive(settings: &Settings<'_>, point: Point) -> Result<Drive> {
     let geometry = Geometry {
-        channels: 1,
-        packages: 1,
-        dies_per_package: 1,
-        planes_per_die: point.planes,
         blocks_per_plane: settings.number("blocks_per_plane")? as u32,
         pages_per_block: settings.number("pages_per_block")? as u32,
         page_bytes: PAGE as u32,
-        oob_bytes: 96,
+        oob_bytes: OOB_BYTES,
+        ..one_die(point.planes)
     };
     let wear = WearModel {
         fresh_rate: settings.real("raw_bit_errors_ppm")? / 1e6,
@@ -147,7 +147,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let at = u64::from(point.planes);
         let put = |data: &mut Data, line: Line, value: f64| {
             let row = data.put(&line.of(of).under(&under), at, value);
-            if found.lost > 0 {
+            if found.lost != 0 {
                 row.note(format!("pages that could not be corrected: {}", found.lost));
             }
         };

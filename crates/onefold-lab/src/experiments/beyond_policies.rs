@@ -39,14 +39,23 @@ fn drive(settings: &Settings<'_>, preset: &str, percent: u64) -> Result<DriveSpe
         spec.workload.content = ContentKind::Profile;
         spec.workload.duplicate_ratio = percent as f64 / 100.0;
         spec.workload.hot_fingerprint_ratio = 0.15;
-        // So many duplicates leave little room for contents with two copies.
-        spec.workload.hot_share = if percent > 60 { 0.95 } else { 0.8 };
+        spec.workload.hot_share = hot_share(percent);
     }
     Ok(spec)
 }
 
+/// The share of redundant pages whose content has more than two copies. Many duplicates leave
+/// little room for contents with two.
+fn hot_share(duplicate_percent: u64) -> f64 {
+    if duplicate_percent > 60 { 0.95 } else { 0.8 }
+}
+
 /// A policy that loses less than this costs nothing: gleaner compares one page of 2,000 in vain.
 const NOTHING: f64 = 0.05;
+
+fn is_nothing(gain: f64) -> bool {
+    gain.abs() < NOTHING
+}
 
 /// Where a line of gains leaves the losses for good, between the points around it.
 fn break_even(points: &[(f64, f64)]) -> Option<f64> {
@@ -94,9 +103,30 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let point = data.put(&ends.of(name), flash, from);
         if from.is_none() {
             point.note("no gain up to the highest ratio");
-        } else if gains.iter().all(|(_, gain)| gain.abs() < NOTHING) {
+        } else if gains.iter().all(|&(_, gain)| is_nothing(gain)) {
             point.note("writes take what they took: duplicates are found when idle");
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_gains_from_where_it_no_longer_loses_anything_to_speak_of() {
+        let even =
+            |gains: [f64; 3]| break_even(&[(0.0, gains[0]), (10.0, gains[1]), (30.0, gains[2])]);
+        assert_eq!(even([-0.05, 1.0, 3.0]), Some(0.0));
+        assert_eq!(even([-1.0, 1.0, 3.0]), Some(5.0));
+        assert_eq!(even([1.0, -1.0, 3.0]), Some(15.0), "for good");
+        assert_eq!(even([-3.0, -1.0, -0.06]), None);
+        assert!(is_nothing(-0.04) && !is_nothing(0.05) && !is_nothing(-0.05));
+    }
+
+    #[test]
+    fn contents_with_two_copies_have_less_room_beyond_60_percent_of_duplicates() {
+        assert_eq!([60, 61].map(|percent| hot_share(percent).to_string()), ["0.8", "0.95"]);
+    }
 }

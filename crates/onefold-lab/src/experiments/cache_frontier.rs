@@ -61,6 +61,17 @@ fn point(traces: &[Trace], size: f64, text: &str) -> std::result::Result<Reached
     })
 }
 
+/// The most hits by at most so many fills.
+fn best_within(points: &[Reached], fills: f64) -> Option<Reached> {
+    let within = points.iter().filter(|point| point.fills <= fills);
+    within.max_by(|a, b| a.hits.total_cmp(&b.hits)).copied()
+}
+
+/// Whether so many are at least half of all.
+fn is_half(count: usize, of: usize) -> bool {
+    2 * count >= of
+}
+
 /// The families, each a share of its size but none smaller than the smallest.
 fn families(shrink: u64) -> Vec<Family> {
     let shrunk = |family: Family| {
@@ -91,10 +102,7 @@ fn run_family(
     for &budget in budgets {
         let toll = reach(rivals::toll(budget as f64, per_object))?;
         let contenders = std::iter::once(&toll).chain([&untold]).chain(&rivals);
-        let best = contenders.map(|(name, points)| {
-            let within = points.iter().filter(|point| point.fills <= budget as f64);
-            (*name, within.max_by(|a, b| a.hits.total_cmp(&b.hits)).copied())
-        });
+        let best = contenders.map(|(name, points)| (*name, best_within(points, budget as f64)));
         all.push(best.collect());
     }
     Ok(all)
@@ -150,7 +158,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             }
             better += usize::from(is_ahead(by, toll.fills / rival.fills));
         }
-        ahead.push((better * 2 >= families.len(), format!("{better} at {under}")));
+        ahead.push((is_half(better, families.len()), format!("{better} at {under}")));
     }
     let figure = if behind.is_empty() { "nowhere".to_owned() } else { behind.join("; ") };
     data.shows("behind-nowhere", behind.is_empty(), figure)?;
@@ -162,6 +170,15 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_best_keeps_to_the_budget() {
+        let of = |hits, fills| Reached { hits, low: hits, high: hits, fills };
+        let points = [of(50.0, 2.0), of(40.0, 1.0), of(60.0, 2.1)];
+        let hits = |fills| best_within(&points, fills).map(|best| best.hits as u64);
+        assert_eq!([0.9, 1.0, 2.0, 3.0].map(hits), [None, Some(40), Some(50), Some(60)]);
+        assert!(is_half(10, 20) && !is_half(9, 20) && !is_half(9, 19));
+    }
 
     #[test]
     fn toll_is_ahead_by_two_points_or_not_behind_with_a_quarter_fewer_writes() {

@@ -54,7 +54,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         for (form, count) in FORMS.iter().zip(counts.map_err(refused)?) {
             let share = count as f64 / trials as f64;
             let point = data.put(&line.of(form), *change, 100.0 * share);
-            if count > 0 {
+            if count != 0 {
                 let cost = show(100.0 * share * read / write);
                 point.note(format!("{cost} % of an SLC write in vain comparisons"));
             }

@@ -153,10 +153,11 @@ impl Family {
         let packages = u64::from(spec.geometry.packages);
         let mean_ns = spec.timing.program_latency_ns * (100 - reads) / packages / percent;
         let mut random = RandomStreams::new(spec.seed).stream("families");
-        let (mut written, mut time_ns) = (0, 0);
+        let mut written = 0;
+        let mut time_ns = 0;
         let mut all: Vec<Request> = Vec::new();
         while written < pages {
-            let read = written > 0 && random.below(100) < reads;
+            let read = written != 0 && random.below(100) < reads;
             let page = match (read, self.overwrites) {
                 (true, false) => random.below(written),
                 (_, true) => random.below(pages),

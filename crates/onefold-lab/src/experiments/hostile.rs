@@ -21,6 +21,10 @@ enum Drive {
     Fast { program_us: u64, read_us: u64, engines: u32 },
 }
 
+/// What such an engine takes for a page, and what a CRC, a comparison or a parity takes.
+const HASH_NS: u64 = 10_000;
+const OTHER_NS: u64 = 2_000;
+
 /// How long the drive has been in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
@@ -146,10 +150,10 @@ impl Family {
             spec.timing.program_latency_ns = program_us * 1000;
             spec.timing.read_latency_ns = read_us * 1000;
             let controller = &mut spec.controller;
-            (controller.hash_ns, controller.hash_engines) = (10_000, engines);
-            controller.light_hash_ns = 2_000;
-            controller.compare_ns = 2_000;
-            controller.parity_correction_ns = 2_000;
+            (controller.hash_ns, controller.hash_engines) = (HASH_NS, engines);
+            controller.light_hash_ns = OTHER_NS;
+            controller.compare_ns = OTHER_NS;
+            controller.parity_correction_ns = OTHER_NS;
         }
         let spare_percent = if self.age == Age::New { 0 } else { 20 };
         fit(&mut spec, settings, &Beside { pages_per_block: 64, blocks: 12, spare_percent })?;
@@ -205,10 +209,11 @@ impl Family {
         let packages = u64::from(spec.geometry.packages);
         let full_ns = spec.timing.program_latency_ns * (100 - reads) / 100 / packages;
         let mut random = RandomStreams::new(spec.seed).stream("hostile");
-        let (mut written, mut time_ns) = (0, 0);
+        let mut written = 0;
+        let mut time_ns = 0;
         let mut all: Vec<Request> = Vec::new();
         while written < pages {
-            let read = written > 0 && random.below(100) < reads;
+            let read = written != 0 && random.below(100) < reads;
             let page = match (read, self.age) {
                 (true, Age::New) => random.below(written),
                 (false, Age::New) => written,

@@ -84,3 +84,22 @@ pub fn put(line: &Line, at: u64, values: &[f64], data: &mut Data) {
         point.range(low, high, Spread::Extremes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::find;
+    use crate::settings::{Options, Settings};
+
+    #[test]
+    fn several_runs_have_a_range_and_one_has_none() {
+        let options = Options::default();
+        let settings = Settings::new(find("beyond/codeword").unwrap()[0], &options).unwrap();
+        let mut data = Data::new(&settings);
+        put(&Line::new("latency", "us"), 1, &[5.0], &mut data);
+        put(&Line::new("latency", "us"), 2, &[5.0, 8.0], &mut data);
+        let ranges = data.series[0].points.iter().map(|point| point.range);
+        let ends: Vec<_> = ranges.map(|range| range.map(|range| (range.low, range.high))).collect();
+        assert_eq!(ends, [None, Some((5.0, 8.0))]);
+    }
+}

@@ -56,20 +56,40 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
 
 /// Up to 15 % every table gains more than a smaller one, and beyond less than half as much.
 fn shape(latency: &Line, data: &mut Data) -> Result<()> {
-    let (mut rises, mut levels, mut words) = (true, true, Vec::new());
+    let (mut holds, mut words) = (true, Vec::new());
     for set in &PRESETS {
         let curve = data.curve(&latency.of(set.name));
-        let (before, beyond): (Vec<_>, Vec<_>) =
-            curve.iter().copied().partition(|(size, _)| *size <= CHOSEN as f64);
-        let (Some(first), Some(chosen), Some(last)) =
-            (before.first(), before.last(), beyond.last())
-        else {
-            continue;
-        };
-        rises &= goes(Way::Rises, &before, 0.0).0;
-        levels &= last.1 - chosen.1 < (chosen.1 - first.1) / 2.0;
-        words.push(format!("{} {}, {}, {}", set.name, show(first.1), show(chosen.1), show(last.1)));
+        let Some((grows, [first, chosen, last])) = grows_and_levels(&curve) else { continue };
+        holds &= grows;
+        words.push(format!("{} {}, {}, {}", set.name, show(first), show(chosen), show(last)));
     }
     let figure = format!("at the least size, 15 % and the most: {}", words.join("; "));
-    data.shows("grows-and-levels", rises && levels, figure)
+    data.shows("grows-and-levels", holds, figure)
+}
+
+/// Whether a curve rises up to the size that the paper chose, and beyond by less than half as much;
+/// with its heights at the least size, that one and the most.
+fn grows_and_levels(curve: &[(f64, f64)]) -> Option<(bool, [f64; 3])> {
+    let (before, beyond): (Vec<_>, Vec<_>) =
+        curve.iter().copied().partition(|(size, _)| *size <= CHOSEN as f64);
+    let [first, chosen, last] = [before.first()?, before.last()?, beyond.last()?].map(|at| at.1);
+    let levels = last - chosen < (chosen - first) / 2.0;
+    Some((goes(Way::Rises, &before, 0.0).0 && levels, [first, chosen, last]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_that_levels_grows_less_than_half_as_much_beyond() {
+        let of = |at: [f64; 4]| {
+            let curve = [(5.0, at[0]), (10.0, at[1]), (15.0, at[2]), (30.0, at[3])];
+            grows_and_levels(&curve).unwrap()
+        };
+        assert_eq!(of([1.0, 2.0, 5.0, 6.5]), (true, [1.0, 5.0, 6.5]));
+        assert!(!of([1.0, 2.0, 5.0, 7.0]).0, "half as much");
+        assert!(!of([1.0, 5.5, 5.0, 5.0]).0, "it falls before");
+        assert!(grows_and_levels(&[(5.0, 1.0), (15.0, 2.0)]).is_none());
+    }
 }

@@ -99,7 +99,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (low, high) = ends(of_chosen.iter().flat_map(|&(parity, sha)| [parity, sha]));
     let (least, most) =
         (data.printed("device-side", "y_axis_min")?, data.printed("device-side", "y_axis_max")?);
-    let within = low >= least && high <= most;
+    let within = [low, high].iter().all(|share| (least..=most).contains(share));
     data.shows("within-the-axis", within, format!("{} to {}", show(low), show(high)))
 }
 

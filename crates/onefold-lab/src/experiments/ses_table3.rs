@@ -29,7 +29,7 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             data.beside((preset.name, column), &line, preset.name, 100.0 * share)?;
         }
         let of_pages = 100.0 * m.duplicated as f64 / m.pages as f64;
-        let copies = m.hot_redundant as f64 / m.hot.max(1) as f64;
+        let copies = m.hot_redundant as f64 / m.hot as f64;
         let contents = line("duplicated contents", "% of pages").of("generated");
         data.put(&contents, preset.name, of_pages);
         let copied = line("redundant copies of a hot content", "copies").of("generated");
