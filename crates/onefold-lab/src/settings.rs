@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use onefold_sim::SimSpan;
+
 use crate::error::{LabError, Result};
 use crate::published::Published;
 use crate::registry::Experiment;
@@ -70,6 +72,11 @@ impl<'a> Settings<'a> {
     /// A whole number of the spec at this size.
     pub fn number(&self, name: &str) -> Result<u64> {
         self.spec.number(name, self.options.full)
+    }
+
+    /// A time of the spec at this size, which stands there in microseconds.
+    pub fn span_of_us(&self, name: &str) -> Result<SimSpan> {
+        Ok(SimSpan::from_us(self.number(name)?))
     }
 
     /// A number of the spec at this size.

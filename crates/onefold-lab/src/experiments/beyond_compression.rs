@@ -53,7 +53,7 @@ fn drive(
     spec.controller.decompress_mb_per_s = 2 * rate;
     spec.controller.write_buffer = WriteBuffer::Back;
     spec.controller.write_buffer_pages = settings.number("write_buffer_pages")? as u32;
-    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.idle_after_ns = settings.span_of_us("idle_after_us")?.ns();
     spec.controller.dram_bytes = PLENTY;
     let workload = &mut spec.workload;
     workload.arrivals = ArrivalKind::Closed;

@@ -46,6 +46,9 @@ const fn way(name: &'static str, after_us: u64, announced: Announced) -> Way {
     Way { name, after_us, announced }
 }
 
+/// The pause that a host announces which does so before every gap.
+const GAP_NS: u64 = 1_000;
+
 const WAYS: [Way; 7] = [
     way("timer, 1 us", 1, Announced::Nothing),
     way("timer, 1 ms", 1_000, Announced::Nothing),
@@ -68,10 +71,10 @@ fn drive(settings: &Settings<'_>, way: Way, seed: u64) -> Result<DriveSpec> {
     spec.workload.finish_offline = false;
     spec.workload.idle_hint_ns = match way.announced {
         Announced::Nothing => 0,
-        Announced::Pauses => settings.number("pause_us")? * 1000,
-        Announced::Gaps => 1000,
+        Announced::Pauses => settings.span_of_us("pause_us")?.ns(),
+        Announced::Gaps => GAP_NS,
     };
-    spec.controller.idle_after_ns = way.after_us * 1000;
+    spec.controller.idle_after_ns = SimSpan::from_us(way.after_us).ns();
     spec.controller.dram_bytes = PLENTY;
     Ok(spec)
 }
@@ -88,13 +91,13 @@ fn requests(settings: &Settings<'_>, spec: &DriveSpec) -> Result<Vec<Request>> {
     let refused = |problem: String| LabError::Refused { id: settings.id.to_owned(), problem };
     let contents = profile.data_set(count, spec.seed);
     let contents = contents.map_err(|error| refused(error.to_string()))?;
-    let (burst, pause_us) = (settings.number("burst")?, settings.number("pause_us")?);
-    let mean = SimSpan::from_ns(settings.number("gap_us")? * 1000);
+    let (burst, pause) = (settings.number("burst")?, settings.span_of_us("pause_us")?);
+    let mean = settings.span_of_us("gap_us")?;
     let mut random = RandomStreams::new(spec.seed).stream("idle hint");
     let (bytes, mut time_ns) = (u64::from(spec.geometry.page_bytes), 0);
     let request = |(number, identity): (u64, _)| {
         let first = number.is_multiple_of(burst);
-        time_ns += if first { pause_us * 1000 } else { random.exponential(mean).ns() };
+        time_ns += if first { pause.ns() } else { random.exponential(mean).ns() };
         Request {
             time_ns,
             op: Op::Write,

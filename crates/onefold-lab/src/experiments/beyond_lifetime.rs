@@ -42,7 +42,7 @@ fn drive(settings: &Settings<'_>, percent: u64, seed: u64) -> Result<DriveSpec> 
     spec.workload.hot_fingerprint_ratio = 0.15;
     spec.workload.hot_share = 0.8;
     spec.workload.finish_offline = false;
-    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.idle_after_ns = settings.span_of_us("idle_after_us")?.ns();
     spec.controller.dram_bytes = PLENTY;
     Ok(spec)
 }

@@ -161,7 +161,7 @@ pub fn fit(spec: &mut DriveSpec, settings: &Settings<'_>, beside: &Beside) -> Re
     spec.timing.parallel_unit = ParallelUnit::Package;
     spec.workload.requests = pages;
     spec.workload.finish_offline = false;
-    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.idle_after_ns = settings.span_of_us("idle_after_us")?.ns();
     spec.controller.dram_bytes = PLENTY;
     Ok(())
 }

@@ -6,6 +6,9 @@ use onefold_flash::dedup::{AnyPolicy, Identities, Policy};
 use onefold_flash::nand::Identity as PageIdentity;
 use onefold_flash::spec::DriveSpec;
 
+/// How often the range in which a share lies is halved.
+const HALVINGS: usize = 24;
+
 /// Bytes of memory that a policy takes on this drive.
 pub fn dram(spec: &DriveSpec, policy: &str, options: &str) -> u64 {
     let site = spec.site(None);
@@ -31,7 +34,7 @@ pub fn sized(
         keys.fold(options.to_owned(), |all, key| all + &key)
     };
     let (mut low, mut high) = (1e-6, 1.0);
-    for _ in 0..24 {
+    for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
         let fits = dram(spec, policy, &with(middle)) <= budget;
         *(if fits { &mut low } else { &mut high }) = middle;

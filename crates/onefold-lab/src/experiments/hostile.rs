@@ -147,8 +147,8 @@ impl Family {
         let mut spec = DriveSpec::preset(preset).expect("families name presets that exist");
         spec.seed = seed;
         if let Drive::Fast { program_us, read_us, engines } = self.drive {
-            spec.timing.program_latency_ns = program_us * 1000;
-            spec.timing.read_latency_ns = read_us * 1000;
+            spec.timing.program_latency_ns = SimSpan::from_us(program_us).ns();
+            spec.timing.read_latency_ns = SimSpan::from_us(read_us).ns();
             let controller = &mut spec.controller;
             (controller.hash_ns, controller.hash_engines) = (HASH_NS, engines);
             controller.light_hash_ns = OTHER_NS;

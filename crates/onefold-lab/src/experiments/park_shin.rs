@@ -57,7 +57,7 @@ fn drive(settings: &Settings<'_>, (blocks, seed): Place) -> Result<DriveSpec> {
     spec.precondition = Precondition::Prefill;
     spec.workload.footprint_share = settings.real("filled_share")?;
     spec.workload.finish_offline = false;
-    spec.controller.idle_after_ns = settings.number("idle_after_us")? * 1000;
+    spec.controller.idle_after_ns = settings.span_of_us("idle_after_us")?.ns();
     Ok(spec)
 }
 

@@ -112,8 +112,8 @@ pub fn stopped_by(report: &Report) -> String {
 
 /// The printed numbers of a row and column that repeat, in their order.
 pub fn in_order<'a>(settings: &'a Settings<'_>, row: &str, column: &str) -> Vec<&'a Number> {
-    let numbers = settings.published.numbers.iter();
-    numbers.filter(|number| number.row == row && number.column == column).collect()
+    let of = |number: &Number| (number.row.as_str(), number.column.as_str()) == (row, column);
+    settings.published.numbers.iter().filter(|number| of(number)).collect()
 }
 
 /// Tasks that the talk calls "others": all but hashing and both ways of compression.
