@@ -84,23 +84,22 @@ struct Writes {
 
 impl Writes {
     fn new(shape: &Shape, cache: Cache, pages: u64) -> Self {
-        let (small_permille, space, any, old) = match cache {
-            Cache::Mixed { small_percent, .. } => {
-                (10 * small_percent, shape.small_permille, false, 4)
-            }
-            Cache::Chunks => (0, 0, true, 1),
-            Cache::Own => (shape.state_permille, shape.state_space_permille, true, 4),
+        // Of the log one in so many, the oldest, may go in any order; or the oldest goes first.
+        let (small_permille, space, any_of) = match cache {
+            Cache::Mixed { small_percent, .. } => (10 * small_percent, shape.small_permille, None),
+            Cache::Chunks => (0, 0, Some(1)),
+            Cache::Own => (shape.state_permille, shape.state_space_permille, Some(4)),
         };
         let small = pages * space / 1000;
         let log = small as u32..pages as u32;
-        let old = log.start + (log.end - log.start) / old;
+        let old = any_of.map_or(log.end, |part| log.start + (log.end - log.start) / part);
         Self {
             random: SplitMix64::new(shape.seed),
             small,
             small_permille,
             old: (log.start..old).collect(),
             young: (old..log.end).collect(),
-            any,
+            any: any_of.is_some(),
         }
     }
 }

@@ -174,3 +174,24 @@ impl Family {
         Ok(all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    #[test]
+    fn a_drive_that_is_filled_once_has_no_space_for_overwrites() {
+        let set = vec![("pages".to_owned(), (1 << 20).into())];
+        let options = Options { set, ..Options::default() };
+        let settings = Settings::new(find("beyond/gleaner").unwrap()[0], &options).unwrap();
+        for family in FAMILIES {
+            let geometry = family.drive(&settings).unwrap().geometry;
+            let row = u64::from(geometry.planes()) * 256;
+            let spare = if family.overwrites { (1 << 20) * 15 / 100 / row } else { 0 };
+            let blocks = u64::from(geometry.blocks_per_plane);
+            assert_eq!(blocks, (1 << 20) / row + 9 + spare, "{}", family.name);
+        }
+    }
+}

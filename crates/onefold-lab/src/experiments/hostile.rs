@@ -245,3 +245,24 @@ impl Load {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    #[test]
+    fn a_new_drive_has_no_space_for_overwrites() {
+        let set = vec![("pages".to_owned(), (1 << 20).into())];
+        let options = Options { set, ..Options::default() };
+        let settings = Settings::new(find("beyond/gleaner-hostile").unwrap()[0], &options).unwrap();
+        for family in FAMILIES {
+            let geometry = family.drive(&settings, 1).unwrap().geometry;
+            let row = u64::from(geometry.planes()) * 64;
+            let spare = if family.age == Age::New { 0 } else { (1 << 20) * 20 / 100 / row };
+            let blocks = u64::from(geometry.blocks_per_plane);
+            assert_eq!(blocks, (1_u64 << 20).div_ceil(row) + 12 + spare, "{}", family.name);
+        }
+    }
+}

@@ -100,6 +100,7 @@ fn fiu_traces_of_the_user_stand_beside_isolated_writes() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mail.blkparse"), fiu_lines()).unwrap();
     fs::write(folder.path().join("notes.txt"), "no trace").unwrap();
+    fs::create_dir(folder.path().join("older")).unwrap();
     let drives = "bytes at drives for each that a client writes";
     let of = |data: Vec<PathBuf>, end: &str| -> Vec<(At, Option<f64>, String)> {
         let outcome = experiment.run(&Options { data, ..Options::default() }).unwrap();

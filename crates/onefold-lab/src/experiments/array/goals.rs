@@ -35,6 +35,9 @@ const LOADS: [(&str, f64, f64); 3] = [
     ("mixed", 0.5, 0.5),
 ];
 
+/// Requests outstanding that keep four processors busy.
+const ENOUGH: u64 = 16_384;
+
 /// Runs every way under every load, then the host's limits.
 pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     ideas(settings, data)?;
@@ -68,11 +71,17 @@ fn ideas(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
             data.put(&line.of(way), *load, report.gb_per_s).note(stopped_by(report));
         }
     }
-    let speed = |load: usize, way: usize| reports[load * WAYS.len() + way].gb_per_s;
-    let (dedicated, cidr) = (speed(0, 0), speed(0, 4));
+    let under = |load: usize| -> [f64; WAYS.len()] {
+        std::array::from_fn(|way| reports[load * WAYS.len() + way].gb_per_s)
+    };
+    let [dedicated, .., cidr] = under(0);
     let figure = format!("{} GB/s against {}", show(dedicated), show(cidr));
     data.shows("dedicated-wastes", gains(&[cidr / dedicated]), figure)?;
-    let times: Vec<f64> = (0..LOADS.len()).map(|load| speed(load, 3) / speed(load, 0)).collect();
+    let reconfigured = |load: usize| {
+        let [dedicated, _, _, reconfigured, _] = under(load);
+        reconfigured / dedicated
+    };
+    let times: Vec<f64> = (0..LOADS.len()).map(reconfigured).collect();
     let words: Vec<String> = times.iter().map(|&times| show(times)).collect();
     data.shows("reconfiguration-helps", gains(&times), format!("{} times", words.join(", ")))
 }
@@ -134,7 +143,7 @@ fn scalability(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let reports = run_all(
         settings,
         &[
-            Server::of("software").with("cpu.sockets", 4).with("workload.outstanding", 16_384),
+            Server::of("software").with("cpu.sockets", 4).with("workload.outstanding", ENOUGH),
             Server::of("cidr-10")
                 .with("link.efficiency", efficiency)
                 .with("schedule.long_term", "off"),

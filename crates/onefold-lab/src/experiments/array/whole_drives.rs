@@ -89,10 +89,10 @@ fn put(data: &mut Data, place: Place, stream: &str, report: &Report) {
     }
 }
 
-/// Bytes of programmed pages and of pages that are not full yet, of what clients wrote, in percent.
+/// Bytes of programmed pages, of what clients wrote, in percent. A page is a chunk: each is full.
 fn programmed(report: &Report) -> f64 {
     let Some(drives) = &report.drives else { return f64::NAN };
-    let bytes = drives.pages_programmed * drives.page_bytes + drives.unfinished_bytes;
+    let bytes = drives.pages_programmed * drives.page_bytes;
     100.0 * bytes as f64 / report.bytes_of_all.client_in as f64
 }
 
