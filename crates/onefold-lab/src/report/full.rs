@@ -44,7 +44,8 @@ pub fn full_page(pairs: &[(Costed, Costed)]) -> String {
         let compared: Vec<(Row<'_>, (f64, f64, f64))> = compared.collect();
         let worst = compared.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let worst = worst.map_or_else(String::new, |(row, (_, q, f))| {
-            format!("{}, {}: {}, {} {}", row.name(), row.column(), show(*q), show(*f), row.unit())
+            let number = named(&row.name(), &row.column());
+            format!("{number}: {}, {} {}", show(*q), show(*f), row.unit())
         });
         let _ = writeln!(
             text,
@@ -122,9 +123,14 @@ fn line(id: &str, quick: &Row<'_>, full: Option<Row<'_>>, text: &mut String) {
     let full = full.and_then(|row| row.point.measured).map_or_else(|| "-".to_owned(), show);
     let _ = writeln!(
         text,
-        "| {id} | {name}, {column} | {published} | {measured} | {full} | {unit} | {kind} | \
-         {verdict} |"
+        "| {id} | {} | {published} | {measured} | {full} | {unit} | {kind} | {verdict} |",
+        named(&name, &column)
     );
+}
+
+/// Whose number it is, if that is said, and what.
+fn named(of: &str, what: &str) -> String {
+    if of.is_empty() { what.to_owned() } else { format!("{of}, {what}") }
 }
 
 /// Rows of the quick run, each with that of the same line and place of the full run.
@@ -136,4 +142,14 @@ fn matching<'a>(quick: &'a Outcome, full: &'a Outcome) -> Vec<(Row<'a>, Option<R
         (row, full.rows().find(same))
     };
     quick.rows().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nobodys_has_no_name_before_it() {
+        assert_eq!([named("", "gain"), named("LRU", "gain")], ["gain", "LRU, gain"]);
+    }
 }
