@@ -48,7 +48,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     }
 
     /// Pages of the journal after the root, with their records, in order. A page whose records are
-    /// in a later one counts for nothing, readable or not: one that was not full is repeated, and
+    /// in another one counts for nothing, readable or not: one that was not full is repeated, and
     /// one that collection moved is there twice if the power went before the first was erased.
     fn journal_pages(&mut self, root: &Root, scan: &Scan) -> Result<Vec<JournalPage>, FtlError> {
         let mut pages: Vec<Found> = scan.journal().copied().collect();
@@ -58,7 +58,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         let mut damaged: Option<Found> = None;
         for found in pages {
             let Some(bytes) = self.own_page(found.ppn)? else {
-                damaged.get_or_insert(found);
+                let twin = kept.last().is_some_and(|(kept, _)| kept.oob.seed == found.oob.seed);
+                if !twin {
+                    damaged.get_or_insert(found);
+                }
                 continue;
             };
             let records = journal::decode(&bytes);

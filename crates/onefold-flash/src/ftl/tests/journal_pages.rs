@@ -110,6 +110,26 @@ fn a_page_that_was_repeated_may_be_damaged_and_the_newest_may_not() {
     }
 }
 
+/// Collection moves a page, and the power goes before it erases where that was.
+#[test]
+fn of_a_page_that_is_there_twice_one_may_be_damaged() {
+    let moved = || {
+        let (mut ftl, mut driver, mut places) = trimmed(3);
+        let (slot, before) = journal(&ftl)[0];
+        ftl.move_meta(slot, &mut driver).expect("moves");
+        places.extend([before, journal(&ftl)[0].1]);
+        (ftl, driver, places)
+    };
+    let places = moved().2;
+    let [.., before, after] = places[..] else { unreachable!("two at least") };
+    assert_ne!(before, after);
+    for torn in [before, after] {
+        assert_eq!(opened(moved(), &[torn]), Ok(3), "{torn}");
+    }
+    let why = opened(moved(), &[before, after]).expect_err("both are gone");
+    assert!(why.starts_with(&format!("page {before} of the journal")), "{why}");
+}
+
 /// Records that a checkpoint holds are not stored again.
 #[test]
 fn a_checkpoint_ends_what_is_repeated() {
