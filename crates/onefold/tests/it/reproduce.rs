@@ -35,6 +35,7 @@ fn unknown_names_and_missing_data_are_refused_before_anything_runs() {
     for (args, told) in [
         (&["reproduce", "sesame"][..], "no experiment `sesame`: expected ses-dedup"),
         (&["reproduce", "--data", "nowhere"], "cannot read 'nowhere'"),
+        (&["reproduce", "--full", "--compare", "no/page.md"], "cannot write 'no/page.md'"),
     ] {
         let said = sandbox.onefold(args);
         assert_eq!((said.code, said.text()), (Some(2), ""), "{}", said.err);

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::args::models::ReproduceArgs;
 use crate::failure::{Failure, Result};
-use crate::out_file;
+use crate::out_file::{self, OutFile};
 use crate::output::Printer;
 use crate::progress;
 use crate::table::{Align, Table};
@@ -42,6 +42,10 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     if let Some(folder) = &args.plots {
         std::fs::create_dir_all(folder).map_err(|e| Failure::unusable("make", folder, e))?;
     }
+    if let Some(path) = &args.compare {
+        // Dropped, it leaves nothing: what cannot be written is told before an hour of work.
+        drop(OutFile::create(path, true)?);
+    }
     let bar = progress::counted(printer, "", "points", None);
     let told = |id: &str, done: usize, all: usize| {
         bar.set_message(id);
@@ -67,7 +71,7 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
         }
     }
     bar.finish_and_clear();
-    if let Some(path) = &args.compare {
+    if let Some(path) = args.compare.as_ref().filter(|_| !found.pairs.is_empty()) {
         printer.note(&format!("written: {}", path.display()));
     }
     let Found { outcomes, failed, .. } = found;
