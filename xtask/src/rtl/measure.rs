@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{folder, output, sources};
+use super::{output, sources};
 
 /// Sizes of messages whose cycles are counted, in bytes.
 const SIZES: [usize; 3] = [4096, 32_768, 65_536];
@@ -114,9 +114,19 @@ fn framed(messages: &[Vec<u8>], limit: Option<u32>) -> Result<Vec<u8>> {
     Ok(input)
 }
 
-/// Builds the Verilated bench.
+/// Where the Verilated bench lies, for the array room's tests as well: compiling it takes half a
+/// minute. What is tried on a broken copy of the tree has another version.
+fn bench(root: &Path) -> PathBuf {
+    root.join("target/tmp").join(concat!("rtl-", env!("CARGO_PKG_VERSION")))
+}
+
+/// Builds the Verilated bench, unless the tests have done so or are about it: the words and their
+/// order are those of `crates/onefold-array/tests/it/rtl/mod.rs`.
 pub fn build(root: &Path) -> Result<()> {
-    let folder = folder(root)?.join("bench");
+    let folder = bench(root);
+    fs::create_dir_all(&folder)?;
+    let lock = fs::File::create(folder.join("lock"))?;
+    lock.lock().context("cannot lock the bench")?;
     let mut command = Command::new("verilator");
     command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
     command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(&folder);
@@ -127,7 +137,7 @@ pub fn build(root: &Path) -> Result<()> {
 
 /// Feeds bytes to a module of the bench; what it answers.
 fn ask(root: &Path, module: &str, input: &[u8]) -> Result<Vec<u8>> {
-    let mut child = Command::new(folder(root)?.join("bench/bench"))
+    let mut child = Command::new(bench(root).join("bench"))
         .arg(module)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -20,7 +20,7 @@ use onefold_block::SplitMix64;
 const LOCK: &str = "lock";
 
 fn rtl() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl").canonicalize().unwrap()
 }
 
 /// The bench, built once; nothing if there is no Verilator.
@@ -51,19 +51,25 @@ fn alone_in(folder: &Path, work: impl FnOnce()) {
     work();
 }
 
-/// Verilates what changed since it was done last, and compiles it.
+/// Verilates what changed since it was done last, and compiles it. `cargo xtask rtl` builds the
+/// same bench in the same folder, with the same words in the same order
+/// (`xtask/src/rtl/measure.rs`), so that who comes second has nothing to do.
 fn compile(folder: &Path) {
     let mut command = Command::new("verilator");
     command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
     command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(folder);
-    let sources = std::fs::read_dir(rtl()).unwrap().map(|entry| entry.unwrap().path());
-    command.args(sources.filter(|path| path.extension().is_some_and(|e| e == "sv")));
-    command.arg(rtl().join("harness/bench.sv"));
-    let parts =
-        std::fs::read_dir(rtl().join("harness")).unwrap().map(|entry| entry.unwrap().path());
-    command.args(parts.filter(|path| path.extension().is_some_and(|e| e == "cpp")));
-    let out = command.output().unwrap();
+    command.args(sources(&rtl(), "sv")).args(sources(&rtl().join("harness"), "sv"));
+    let out = command.args(sources(&rtl().join("harness"), "cpp")).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// The files with this extension in a folder, by name.
+fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> =
+        paths.filter(|p| p.extension().is_some_and(|e| e == extension)).collect();
+    found.sort();
+    found
 }
 
 #[test]
