@@ -15,18 +15,31 @@ pub fn sweep<P: Sync, R: Send>(
     run: impl Fn(&P) -> R + Sync,
     done: &(dyn Fn(usize, usize) + Sync),
 ) -> Vec<R> {
+    let results: Vec<Mutex<Option<R>>> = points.iter().map(|_| Mutex::default()).collect();
+    let run_at = |at: usize| {
+        let result = run(&points[at]);
+        *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    };
+    share_out(points.len(), threads, &run_at, done);
+    let whole = |result: Mutex<_>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.into_iter().filter_map(whole).collect()
+}
+
+/// Calls `run` for each number below `count` on `threads` threads, and `done` after each. It knows
+/// no types of points and results, of which there are dozens: one copy does for all.
+fn share_out(
+    count: usize,
+    threads: usize,
+    run: &(dyn Fn(usize) + Sync),
+    done: &(dyn Fn(usize, usize) + Sync),
+) {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = if threads == 0 { cores() } else { threads }.min(points.len());
+    let threads = if threads == 0 { cores() } else { threads }.min(count);
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results = Mutex::new(Vec::with_capacity(points.len()));
     let work = || {
-        while let Some((at, point)) = {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            points.get(at).map(|point| (at, point))
-        } {
-            let result = run(point);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1, points.len());
+        while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < count) {
+            run(at);
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1, count);
         }
     };
     std::thread::scope(|scope| {
@@ -35,9 +48,6 @@ pub fn sweep<P: Sync, R: Send>(
         }
         work();
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
