@@ -17,17 +17,10 @@ struct Step {
     name: &'static str,
     args: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
-    /// A word of it is a failure: it passes only if it has nothing to say.
-    is_silent: bool,
 }
 
 const fn step(name: &'static str, args: &'static [&'static str]) -> Step {
-    Step { name, args, env: &[], is_silent: false }
-}
-
-/// One that passes only if it has nothing to say. `cargo check` warns and succeeds all the same.
-const fn silent(name: &'static str, args: &'static [&'static str]) -> Step {
-    Step { is_silent: true, ..step(name, args) }
+    Step { name, args, env: &[] }
 }
 
 /// One after the other, before anything is built to run.
@@ -55,23 +48,15 @@ const BEFORE: [Step; 5] = [
 const TESTS: Step =
     step("tests", &["test", "--workspace", "--no-fail-fast", "--features", FEATURES]);
 
-/// One after the other, while the tests run. The features that most people build come before those
-/// of the smallest build, whose tests must build as well; both are for what the compiler says, as
-/// clippy has seen the code with all features, and would take two or three times as long. The smoke
-/// test of the benchmarks shares the tests' build: it shows that they run, and takes seconds
-/// instead of an optimised build's minutes.
-const BESIDE: [Step; 7] = [
+/// One after the other, while the tests run. The smoke test of the benchmarks shares the tests'
+/// build: it shows that they run, and takes seconds instead of an optimised build's minutes.
+const BESIDE: [Step; 6] = [
     Step {
         name: "docs",
         args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", FEATURES],
         env: &[("RUSTDOCFLAGS", "--deny warnings")],
-        is_silent: false,
     },
-    silent("default features", &["check", "--quiet", "--package", "onefold"]),
-    silent(
-        "smallest build",
-        &["check", "--quiet", "--package", "onefold", "--no-default-features", "--all-targets"],
-    ),
+    step("forms", &["xtask", "forms", "--rotate"]),
     step("package", &["xtask", "package", "check"]),
     step("rtl", &["xtask", "rtl", "--rotate"]),
     step("bench", &["xtask", "bench", "--smoke"]),
@@ -114,20 +99,12 @@ impl Step {
         }
     }
 
-    /// Whether what it came to is as it should be.
-    const fn accepts(&self, succeeded: bool, said: &[u8]) -> bool {
-        succeeded && (said.is_empty() || !self.is_silent)
-    }
-
     /// Run it with its output kept, so that what runs beside it does not mix with it.
     fn run_apart(&self) -> (bool, String) {
         match self.command().output() {
             Ok(output) => {
                 let parts = [&output.stdout[..], &output.stderr[..]].concat();
-                (
-                    self.accepts(output.status.success(), &parts),
-                    String::from_utf8_lossy(&parts).into_owned(),
-                )
+                (output.status.success(), String::from_utf8_lossy(&parts).into_owned())
             }
             Err(error) => (false, format!("cannot run {}: {error}\n", self.line())),
         }
@@ -285,12 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_a_silent_step_is_a_failure() {
-        let talks = silent("talks", &["--version"]);
-        let (passed, said) = talks.run_apart();
-        assert!(!passed && said.contains("cargo"), "{said}");
-        assert!(step("talks", &["--version"]).run_apart().0);
-        assert!(talks.accepts(true, b"") && !talks.accepts(false, b""));
+    fn the_output_of_a_step_is_kept_apart() {
+        let (passed, said) = step("talks", &["--version"]).run_apart();
+        assert!(passed && said.contains("cargo"), "{said}");
     }
 
     #[test]

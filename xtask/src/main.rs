@@ -9,6 +9,7 @@ mod count;
 mod deny;
 mod files;
 mod floors;
+mod forms;
 mod fuzz;
 mod guest;
 mod metadata;
@@ -31,6 +32,8 @@ usage: cargo xtask COMMAND
   floors              imports go downstairs only, and in no circle
   tidy                what the compiler does not see: sizes, headers, leftovers
   deny                licences, names and sources of what we depend on, by deny.toml
+  forms [--rotate]    the command builds with no features, its default ones, and each alone;
+                      with --rotate in one of these forms, which the commit decides
   rtl [--check]       lint, synthesise and run rtl/, and write rtl/results.toml, or compare it;
                       with --rotate instead, synthesising one unit, which the commit decides
   mutants CRATE ...   break lines and see whether the tests notice; `cargo xtask mutants --help`
@@ -66,6 +69,7 @@ fn run() -> Result<bool> {
         ("floors", []) => Ok(report("floors", &[floors::check()?, circles::check()?].concat())),
         ("tidy", []) => Ok(report("tidy", &tidy::check()?)),
         ("deny", []) => Ok(report("deny", &deny::check(&root)?)),
+        ("forms", rest) => forms::run(rest),
         ("rtl", []) => rtl::run(&root, rtl::Task::Write),
         ("rtl", [flag]) if flag == "--check" => rtl::run(&root, rtl::Task::Check),
         ("rtl", [flag]) if flag == "--rotate" => rtl::run(&root, rtl::Task::Rotate),
