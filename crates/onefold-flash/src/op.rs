@@ -118,6 +118,45 @@ pub trait Driver {
     fn now_ns(&self) -> u64;
 }
 
+/// A driver that is lent; any driver too, so that code is built once for all of them.
+impl<D: Driver + ?Sized> Driver for &mut D {
+    fn issue(&mut self, op: FlashOp) {
+        (**self).issue(op);
+    }
+
+    fn work(&mut self, work: Work, foreground: bool) {
+        (**self).work(work, foreground);
+    }
+
+    fn wait_for(&mut self, ppn: u32) {
+        (**self).wait_for(ppn);
+    }
+
+    fn is_idle(&self, plane: u32) -> bool {
+        (**self).is_idle(plane)
+    }
+
+    fn read_ns(&self, plane: u32) -> u64 {
+        (**self).read_ns(plane)
+    }
+
+    fn program_ns(&self) -> u64 {
+        (**self).program_ns()
+    }
+
+    fn work_ns(&self, work: Work) -> u64 {
+        (**self).work_ns(work)
+    }
+
+    fn preferred_plane(&mut self) -> Option<u32> {
+        (**self).preferred_plane()
+    }
+
+    fn now_ns(&self) -> u64 {
+        (**self).now_ns()
+    }
+}
+
 /// Operations counted by kind and cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpCounts {
@@ -168,5 +207,71 @@ impl Driver for Untimed {
 
     fn now_ns(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers that no default is, and all that it was told.
+    #[derive(Default)]
+    struct Strange(Vec<String>);
+
+    impl Driver for Strange {
+        fn issue(&mut self, op: FlashOp) {
+            self.0.push(format!("{op:?}"));
+        }
+
+        fn work(&mut self, work: Work, foreground: bool) {
+            self.0.push(format!("{work:?} {foreground}"));
+        }
+
+        fn wait_for(&mut self, ppn: u32) {
+            self.0.push(format!("wait {ppn}"));
+        }
+
+        fn is_idle(&self, plane: u32) -> bool {
+            plane == 1
+        }
+
+        fn read_ns(&self, plane: u32) -> u64 {
+            10 + u64::from(plane)
+        }
+
+        fn program_ns(&self) -> u64 {
+            20
+        }
+
+        fn work_ns(&self, work: Work) -> u64 {
+            30 + u64::from(work == Work::Hash)
+        }
+
+        fn preferred_plane(&mut self) -> Option<u32> {
+            Some(4)
+        }
+
+        fn now_ns(&self) -> u64 {
+            50
+        }
+    }
+
+    /// All that may be asked of a driver.
+    fn ask(d: &mut impl Driver) -> (bool, [u64; 4], Option<u32>) {
+        let (kind, cause) = (OpKind::Erase, Cause::Wear);
+        d.issue(FlashOp { kind, cause, ppn: 7, foreground: true });
+        d.work(Work::Compare, false);
+        d.wait_for(8);
+        let times = [d.read_ns(3), d.program_ns(), d.work_ns(Work::Hash), d.now_ns()];
+        (d.is_idle(1) && !d.is_idle(0), times, d.preferred_plane())
+    }
+
+    #[test]
+    fn a_driver_that_is_lent_hears_and_answers_as_it_does_itself() {
+        let (mut itself, mut lent) = (Strange::default(), Strange::default());
+        let answers = ask(&mut itself);
+        assert_eq!(answers, (true, [13, 20, 31, 50], Some(4)));
+        assert_eq!(ask(&mut (&mut lent as &mut dyn Driver)), answers);
+        assert_eq!((lent.0.len(), &lent.0), (3, &itself.0));
     }
 }

@@ -5,12 +5,34 @@
 //! replayed on top of each segment from there (`recover`).
 //! Cost: one mapping page per `interval / segments` host pages, if it changed.
 
+use std::ops::Range;
+
 use crate::dedup::Policy;
 use crate::ftl::Ftl;
+use crate::ftl::blocks::Blocks;
 use crate::ftl::error::FtlError;
 use crate::ftl::root::{OPEN, Root};
+use crate::ftl::rounds::Rounds;
+use crate::ftl::segments::Segments;
 use crate::nand::Nand;
 use crate::op::Driver;
+
+/// The pages of block states: erase counts, which blocks were open, and which mapping pages there
+/// are, without which a lost one would read as never written.
+fn state_pages(
+    blocks: &Blocks,
+    all: Range<u32>,
+    rounds: &Rounds,
+    segments: &Segments,
+) -> Vec<Vec<u8>> {
+    let mut states: Vec<u32> = all.map(|block| blocks.erases(block)).collect();
+    for &block in rounds.open() {
+        states[block as usize] |= OPEN;
+    }
+    states.extend(segments.words());
+    let pages = states.chunks(segments.slots().words_per_state());
+    pages.map(|page| page.iter().flat_map(|state| state.to_le_bytes()).collect()).collect()
+}
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// Does the share of checkpointing that falls to one host page.
@@ -58,20 +80,12 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub(super) fn finish_round(&mut self, d: &mut impl Driver) -> Result<(), FtlError> {
         let (seq, odd) = (self.rounds.seq(), self.rounds.is_odd());
         let slots = self.own.slots();
-        let geometry = self.layout.geometry();
-        let blocks = self.space.blocks();
-        let mut states: Vec<u32> =
-            (0..geometry.blocks()).map(|block| blocks.erases(block)).collect();
-        for &block in self.rounds.open() {
-            states[block as usize] |= OPEN;
+        let blocks = 0..self.layout.geometry().blocks();
+        let states = state_pages(self.space.blocks(), blocks, &self.rounds, self.books.segments());
+        for (index, bytes) in (0..).zip(&states) {
+            self.program_meta(slots.state(index, odd), seq, bytes, d)?;
         }
-        // Which mapping pages there are: without it a lost one would read as never written.
-        states.extend(self.books.segments().words());
-        let (logical_pages, pages) = (self.settings.logical_pages, geometry.pages());
-        for (index, part) in (0..).zip(states.chunks(slots.words_per_state())) {
-            let bytes: Vec<u8> = part.iter().flat_map(|state| state.to_le_bytes()).collect();
-            self.program_meta(slots.state(index, odd), seq, &bytes, d)?;
-        }
+        let (logical_pages, pages) = (self.settings.logical_pages, self.layout.geometry().pages());
         let root = Root { seq, logical_pages, pages, odd, subpages: self.layout.subpages() };
         self.program_meta(slots.root(), seq, &root.encode(), d)?;
         self.counters.checkpoints += 1;

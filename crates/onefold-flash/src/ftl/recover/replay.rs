@@ -36,11 +36,10 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 "page {ppn}, with compressed pages written at sequence {seq}, is damaged"
             )));
         }
-        scan.events.sort_unstable_by_key(|&(seq, _)| seq);
         for &segment in &scan.lost_segments {
             self.books.segments_mut().change(segment, restored.since[segment as usize]);
         }
-        for (seq, event) in std::mem::take(&mut scan.events) {
+        for (seq, event) in scan.take_events() {
             scan.seq_max = scan.seq_max.max(seq);
             scan.report.replayed += u64::from(self.apply(seq, event, restored));
         }
@@ -51,12 +50,9 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     /// in another one counts for nothing, readable or not: one that was not full is repeated, and
     /// one that collection moved is there twice if the power went before the first was erased.
     fn journal_pages(&mut self, root: &Root, scan: &Scan) -> Result<Vec<JournalPage>, FtlError> {
-        let mut pages: Vec<Found> = scan.journal().copied().collect();
-        pages.retain(|found| found.oob.seed > root.seq);
-        pages.sort_by_key(|found| (found.oob.seed, found.oob.seq));
         let mut kept: Vec<JournalPage> = Vec::new();
         let mut damaged: Option<Found> = None;
-        for found in pages {
+        for found in scan.journal_after(root.seq) {
             let Some(bytes) = self.own_page(found.ppn)? else {
                 let twin = kept.last().is_some_and(|(kept, _)| kept.oob.seed == found.oob.seed);
                 if !twin {

@@ -32,9 +32,7 @@ impl Restored {
 
 impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     pub(super) fn newest_root(&mut self, scan: &Scan) -> Result<Root, FtlError> {
-        let roots = scan.meta.iter().filter(|found| matches!(found.oob.key, PageKey::Root(_)));
-        let newest = roots.max_by_key(|found| (found.oob.seed, found.oob.seq)).copied();
-        let Some(found) = newest else {
+        let Some(found) = scan.newest_root() else {
             let message = "the array holds no drive: no root was found in it".to_owned();
             return Err(FtlError::Unrecoverable(message));
         };
@@ -77,11 +75,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
     ) -> Result<Vec<bool>, FtlError> {
         let mut words = Vec::new();
         for index in 0..self.own.slots().states {
-            let states = scan.meta.iter().filter(|found| {
-                found.oob.key == PageKey::Directory(index) && found.oob.seed == root.seq
-            });
-            let newest = states.max_by_key(|found| found.oob.seq).copied();
-            let Some(found) = newest else {
+            let Some(found) = scan.newest_states(index, root.seq) else {
                 let message = format!("page {index} of the block states is missing");
                 return Err(FtlError::Unrecoverable(message));
             };

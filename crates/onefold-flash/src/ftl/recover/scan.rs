@@ -99,9 +99,39 @@ impl Scan {
         }
     }
 
+    /// The root of the newest checkpoint.
+    pub fn newest_root(&self) -> Option<Found> {
+        let roots = self.meta.iter().filter(|found| matches!(found.oob.key, PageKey::Root(_)));
+        roots.max_by_key(|found| (found.oob.seed, found.oob.seq)).copied()
+    }
+
+    /// A page of the block states of the checkpoint up to a sequence number.
+    pub fn newest_states(&self, index: u32, seq: u64) -> Option<Found> {
+        let states = self
+            .meta
+            .iter()
+            .filter(|found| found.oob.key == PageKey::Directory(index) && found.oob.seed == seq);
+        states.max_by_key(|found| found.oob.seq).copied()
+    }
+
     /// Pages of the journal that were found.
     pub fn journal(&self) -> impl Iterator<Item = &Found> {
         self.meta.iter().filter(|found| matches!(found.oob.key, PageKey::Journal(_)))
+    }
+
+    /// Those of them with records after a sequence number, in order.
+    pub fn journal_after(&self, seq: u64) -> Vec<Found> {
+        let mut pages: Vec<Found> =
+            self.journal().filter(|found| found.oob.seed > seq).copied().collect();
+        pages.sort_by_key(|found| (found.oob.seed, found.oob.seq));
+        pages
+    }
+
+    /// What to replay, in order; nothing is left.
+    pub fn take_events(&mut self) -> Vec<(u64, Event)> {
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_unstable_by_key(|&(seq, _)| seq);
+        events
     }
 }
 
