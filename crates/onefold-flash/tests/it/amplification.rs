@@ -3,12 +3,13 @@
 //! Source: docs/ssd-validation.md, V1 to V5 and V8; full size in `examples/validate.rs`.
 
 use crate::validation::content;
+use crate::validation::kinds::{array, none, untimed};
 use crate::validation::laws;
 use crate::validation::steady::{self, Row, Scale};
 use onefold_flash::dedup::NoDedup;
 use onefold_flash::ftl::{Durability, Pacing, VictimRule};
-use onefold_flash::nand::{BlankNand, Identity, IdentityNand};
-use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry, Untimed};
+use onefold_flash::nand::{BlankNand, Identity};
+use onefold_flash::{Ftl, FtlError, FtlSettings, Geometry};
 
 const SMALL: Scale = Scale { blocks: 1024, warm: 6, measured: 3 };
 
@@ -80,18 +81,18 @@ fn a_preconditioned_drive_is_recovered_as_it_was() {
             durability: Durability::Journal,
             ..FtlSettings::default()
         };
-        let mut ftl = Ftl::format(IdentityNand::new(geometry), NoDedup, settings).expect("fits");
+        let mut ftl = Ftl::format(array(geometry), none(), settings).expect("fits");
         let content = |lpn: u32| Identity::of_number(u64::from(lpn));
         ftl.precondition_steady(content).expect("fills");
         ftl.check_invariants();
         for lpn in 0..50 {
-            ftl.write(lpn, &content(lpn), &mut Untimed).expect("writes");
+            ftl.write(lpn, &content(lpn), &mut untimed()).expect("writes");
         }
-        let (mut ftl, report) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
+        let (mut ftl, report) = Ftl::open(ftl.into_nand(), none(), settings).expect("opens");
         assert_eq!(report.lost_entries, 0);
         ftl.check_invariants();
         for lpn in 0..1500 {
-            assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), Some(content(lpn)));
+            assert_eq!(ftl.read(lpn, &mut untimed()).expect("reads"), Some(content(lpn)));
         }
     }
 }

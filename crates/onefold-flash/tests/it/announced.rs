@@ -4,8 +4,10 @@
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Policy, Site};
 use onefold_flash::ftl::{Counters, Durability};
-use onefold_flash::nand::{Identity, IdentityNand};
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::nand::Identity;
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::validation::kinds::{array, untimed};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -32,9 +34,9 @@ fn outcome(name: &str, announced: Option<bool>) -> (Counters, Vec<u32>, Vec<(&'s
         ..FtlSettings::default()
     };
     let policy = policy.expect("defaults are accepted");
-    let mut ftl = Ftl::format(IdentityNand::new(GEOMETRY), policy, settings).expect("fits");
+    let mut ftl = Ftl::format(array(GEOMETRY), policy, settings).expect("fits");
     let (mut random, mut noise) = (SplitMix64::new(1), SplitMix64::new(2));
-    let mut d = Untimed;
+    let mut d = untimed();
     for _ in 0..300 {
         let content = |random: &mut SplitMix64| Identity::of_number(1 + random.below(300));
         let batch: Vec<(u32, Identity)> = (0..=random.below(40))

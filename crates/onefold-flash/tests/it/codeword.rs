@@ -7,14 +7,15 @@ use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, Policy, Site};
 use onefold_flash::drive::DriveError;
 use onefold_flash::ftl::{Durability, Pacing};
-use onefold_flash::nand::{Identity, IdentityNand, Sizes};
+use onefold_flash::nand::{Identity, Sizes};
 use onefold_flash::op::{Cause, OpKind};
 use onefold_flash::run::{Completion, Report, RunError, RunOptions, attach, run};
 use onefold_flash::spec::SpecBuilder;
-use onefold_flash::{DriveSpec, Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{DriveSpec, Ftl, FtlSettings, Geometry};
 use onefold_workload::{Identity as Content, Op, Request};
 
 use crate::support;
+use crate::validation::kinds::{Array, sized, untimed};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -30,7 +31,7 @@ const GEOMETRY: Geometry = Geometry {
 const CODEWORDS: u32 = 4;
 const LOGICAL: u32 = 1000;
 
-type Drive = Ftl<IdentityNand, AnyPolicy<Identities>>;
+type Drive = Ftl<Array, AnyPolicy<Identities>>;
 
 fn drive(options: &str, pacing: Pacing, durability: Durability) -> Drive {
     let site = Site::new(GEOMETRY, None).of_codewords(CODEWORDS, 1);
@@ -46,7 +47,7 @@ fn drive(options: &str, pacing: Pacing, durability: Durability) -> Drive {
         wear_spread: 3,
         ..FtlSettings::default()
     };
-    let nand = IdentityNand::new(GEOMETRY).with_sizes(Some(Sizes::codewords(CODEWORDS)));
+    let nand = sized(GEOMETRY, Some(Sizes::codewords(CODEWORDS)));
     Ftl::format(nand, policy.expect("accepted"), settings).expect("fits")
 }
 
@@ -116,24 +117,24 @@ fn what_is_shared_and_programmed_is_what_a_slow_twin_says() {
             let at = random.below(logical) as u32;
             match random.below(40) {
                 0 => {
-                    drive.trim(at, &mut Untimed).expect("trims");
+                    drive.trim(at, &mut untimed()).expect("trims");
                     twin.trim(at);
                 }
                 1 => {
-                    drive.flush(&mut Untimed).expect("flushes");
+                    drive.flush(&mut untimed()).expect("flushes");
                     twin.flush();
                 }
                 2 => {
                     let plane = random.below(2) as u32;
-                    drive.collect_idle(plane, &mut Untimed).expect("collects");
+                    drive.collect_idle(plane, &mut untimed()).expect("collects");
                 }
                 3..6 => {
-                    let read = drive.read(at, &mut Untimed).expect("reads");
+                    let read = drive.read(at, &mut untimed()).expect("reads");
                     assert_eq!(read.map(|page| page.0), twin.get(at), "seed {seed} at {at}");
                 }
                 _ => {
                     let content = 1 + u128::from(random.below(contents));
-                    drive.write(at, &Identity(content), &mut Untimed).expect("writes");
+                    drive.write(at, &Identity(content), &mut untimed()).expect("writes");
                     twin.write(at, content);
                 }
             }
@@ -145,7 +146,7 @@ fn what_is_shared_and_programmed_is_what_a_slow_twin_says() {
                 drive.check_invariants();
             }
         }
-        drive.flush(&mut Untimed).expect("flushes");
+        drive.flush(&mut untimed()).expect("flushes");
         twin.flush();
         drive.check_invariants();
         let places = (0..logical as u32).filter_map(|at| drive.locate(at));
@@ -165,8 +166,8 @@ fn the_rest_of_a_flash_page_that_a_flush_programs_is_dead() {
         (0..GEOMETRY.planes()).map(|plane| drive.blocks().live_of_plane(plane)).sum::<u32>()
     };
     for at in 0..20 {
-        drive.write(at, &Identity(7 + u128::from(at)), &mut Untimed).expect("writes");
-        drive.flush(&mut Untimed).expect("flushes");
+        drive.write(at, &Identity(7 + u128::from(at)), &mut untimed()).expect("writes");
+        drive.flush(&mut untimed()).expect("flushes");
         assert_eq!(live(&drive), at + 1, "one flash page each");
     }
     assert_eq!(drive.counters().ops.of(OpKind::Program, Cause::Host), 20);

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::validation::kinds::{array, timed};
 use crate::validation::perfect::PerfectTable;
 use onefold_flash::ftl::{Counters, Durability, Pacing, VictimRule};
-use onefold_flash::nand::{Identity, IdentityNand};
+use onefold_flash::nand::Identity;
 use onefold_flash::{Cause, Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
 use proptest::prelude::*;
 
@@ -107,39 +108,40 @@ fn settings() -> impl Strategy<Value = FtlSettings> {
 
 fn play(settings: FtlSettings, inline_percent: u64, ops: &[Op]) -> (Counters, u64) {
     let mut watch = Watch::default();
+    let d = &mut timed(&mut watch);
     let table = PerfectTable::new(inline_percent, 1);
-    let mut ftl = Ftl::format(IdentityNand::new(GEOMETRY), table, settings).expect("fits");
+    let mut ftl = Ftl::format(array(GEOMETRY), table, settings).expect("fits");
     let mut model = vec![None; 140];
     for op in ops {
         match *op {
             Op::Write(lpn, content) => {
                 let page = Identity::of_number(content);
-                ftl.write(lpn, &page, &mut watch).expect("writes");
+                ftl.write(lpn, &page, d).expect("writes");
                 model[lpn as usize] = Some(page);
             }
             Op::Trim(lpn, count) => {
-                ftl.trim_range(lpn, count, &mut watch).expect("trims");
+                ftl.trim_range(lpn, count, d).expect("trims");
                 model[lpn as usize..(lpn + count) as usize].fill(None);
             }
             Op::Read(lpn) => {
-                assert_eq!(ftl.read(lpn, &mut watch).expect("reads"), model[lpn as usize]);
+                assert_eq!(ftl.read(lpn, d).expect("reads"), model[lpn as usize]);
             }
             Op::Deduplicate => {
-                ftl.deduplicate_step(&mut watch).expect("looks");
+                ftl.deduplicate_step(d).expect("looks");
             }
             Op::CollectIdle(plane) => {
-                ftl.collect_idle(plane, &mut watch).expect("collects");
+                ftl.collect_idle(plane, d).expect("collects");
             }
-            Op::Flush => ftl.flush(&mut watch).expect("flushes"),
-            Op::Checkpoint => ftl.checkpoint(&mut watch).expect("checkpoints"),
+            Op::Flush => ftl.flush(d).expect("flushes"),
+            Op::Checkpoint => ftl.checkpoint(d).expect("checkpoints"),
         }
         ftl.check_invariants();
     }
     // Offline deduplication comes to an end, and leaves each content once.
-    while ftl.deduplicate_step(&mut watch).expect("looks") {}
+    while ftl.deduplicate_step(d).expect("looks") {}
     ftl.check_invariants();
     for lpn in 0..140 {
-        assert_eq!(ftl.read(lpn, &mut watch).expect("reads"), model[lpn as usize]);
+        assert_eq!(ftl.read(lpn, d).expect("reads"), model[lpn as usize]);
     }
     assert_eq!(ftl.policy().duplicates(), 0);
     let counters = *ftl.counters();

@@ -7,9 +7,11 @@ use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Bytes, Identities, Policy, Site};
 use onefold_flash::ftl::Durability;
 use onefold_flash::nand::bytes::{MemStore, PageBytes};
-use onefold_flash::nand::{ByteNand, Identity, IdentityNand, Nand as _, WearModel};
+use onefold_flash::nand::{ByteNand, Identity, Nand as _, WearModel};
 use onefold_flash::spec::DriveSpec;
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::validation::kinds::{array, untimed};
 
 const PAGE: usize = 4096;
 const CODEWORD: usize = 1024;
@@ -84,15 +86,17 @@ fn codewords_are_counted_as_a_count_of_all_live_pages_counts_them() {
         for step in 0..1500 {
             let lpn = random.below(90) as u32;
             match random.below(12) {
-                0 | 1 => drive.trim(lpn, &mut Untimed).expect("trimmed"),
-                2 => drop(drive.deduplicate_step(&mut Untimed).expect("done")),
-                3 => drop(drive.collect_idle(step % 2, &mut Untimed).expect("done")),
+                0 | 1 => drive.trim(lpn, &mut untimed()).expect("trimmed"),
+                2 => drop(drive.deduplicate_step(&mut untimed()).expect("done")),
+                3 => drop(drive.collect_idle(step % 2, &mut untimed()).expect("done")),
                 4 if last.is_some() => {
-                    drive.write(lpn, last.as_ref().expect("some"), &mut Untimed).expect("written");
+                    drive
+                        .write(lpn, last.as_ref().expect("some"), &mut untimed())
+                        .expect("written");
                 }
                 _ => {
                     let page = page(&mut random);
-                    drive.write(lpn, &page, &mut Untimed).expect("written");
+                    drive.write(lpn, &page, &mut untimed()).expect("written");
                     last = Some(page);
                 }
             }
@@ -109,13 +113,13 @@ fn codewords_are_counted_as_a_count_of_all_live_pages_counts_them() {
         assert!(moved > 20, "{name}: {moved} pages moved");
 
         // After a loss of power nothing is known of what was there, and everything of what comes.
-        drive.flush(&mut Untimed).expect("flushed");
+        drive.flush(&mut untimed()).expect("flushed");
         let live: BTreeSet<u32> = (0..90).filter_map(|lpn| drive.locate(lpn)).collect();
         let policy = spec.bytes_policy().expect("known");
         let mut drive = Ftl::open(drive.into_nand(), policy, settings()).expect("recovered").0;
         assert_eq!(counted(&drive), [0, 0, 0, live.len() as u64], "{name}");
         for lpn in 0..90 {
-            drive.write(lpn, &page(&mut random), &mut Untimed).expect("written");
+            drive.write(lpn, &page(&mut random), &mut untimed()).expect("written");
         }
         let counts = counted(&drive);
         let all = recounted(&mut drive);
@@ -129,10 +133,10 @@ fn identities_have_no_codewords_to_count() {
     let site = Site::new(spec.geometry, None);
     let options = &spec.dedup.options;
     let policy = AnyPolicy::new::<Identity>("ses-device", options, &site, Identities);
-    let nand = IdentityNand::new(spec.geometry);
+    let nand = array(spec.geometry);
     let mut drive = Ftl::format(nand, policy.expect("accepted"), settings()).expect("fits");
     for lpn in 0..50 {
-        drive.write(lpn, &Identity(u128::from(lpn)), &mut Untimed).expect("written");
+        drive.write(lpn, &Identity(u128::from(lpn)), &mut untimed()).expect("written");
     }
     let report = Policy::<Identity>::report(drive.policy());
     for (name, count) in

@@ -8,7 +8,9 @@ use onefold_flash::dedup::{AnyPolicy, Bytes, Fingerprinting, POLICIES};
 use onefold_flash::nand::bytes::PageBytes;
 use onefold_flash::nand::{ByteNand, WearModel};
 use onefold_flash::spec::DriveSpec;
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::validation::kinds::untimed;
 
 const PAGE: usize = 2048;
 
@@ -112,15 +114,15 @@ fn ordeal(policy: &str, options: &str, pair: &[PageBytes; 2]) -> u64 {
     for round in 0..4_u32 {
         let which = |lpn: u32| pair[((lpn / 2 + lpn + round) % 2) as usize].clone();
         for lpn in 0..24 {
-            ftl.write(lpn, &which(lpn), &mut Untimed).expect("written");
+            ftl.write(lpn, &which(lpn), &mut untimed()).expect("written");
             if round % 2 == 1 && lpn % 5 == 0 {
-                while ftl.deduplicate_step(&mut Untimed).expect("done") {}
+                while ftl.deduplicate_step(&mut untimed()).expect("done") {}
             }
         }
-        while ftl.deduplicate_step(&mut Untimed).expect("done") {}
+        while ftl.deduplicate_step(&mut untimed()).expect("done") {}
         ftl.check_invariants();
         for lpn in 0..24 {
-            let read = ftl.read(lpn, &mut Untimed).expect("readable");
+            let read = ftl.read(lpn, &mut untimed()).expect("readable");
             assert!(read.as_ref() == Some(&which(lpn)), "{}: {lpn}", spec.dedup.policy);
         }
     }

@@ -12,11 +12,12 @@ use onefold_flash::dedup::{
     AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Site, Verdict,
 };
 use onefold_flash::ftl::{Durability, FtlError};
-use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut, Sizes};
+use onefold_flash::nand::{Cut, Identity, Nand as _, NandError, Sizes};
 use onefold_flash::op::Work;
-use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind, Untimed};
+use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
 
 use crate::dedup_model::{CASES, is_exact};
+use crate::validation::kinds::{Array, sized, timed, untimed};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -203,7 +204,7 @@ impl Driver for Flash {
     }
 }
 
-type Drive<N> = Ftl<N, Watched>;
+type Drive = Ftl<Array, Watched>;
 
 fn policy(case: (&str, &str), codewords: u32, known: &Known) -> Watched {
     // Where policies may trust strong hashes, they do.
@@ -229,17 +230,13 @@ fn settings(durability: Durability, codewords: u32) -> FtlSettings {
     }
 }
 
-fn nand(codewords: u32) -> IdentityNand {
-    IdentityNand::new(GEOMETRY).with_sizes((codewords > 1).then(|| Sizes::codewords(codewords)))
+fn nand(codewords: u32) -> Array {
+    sized(GEOMETRY, (codewords > 1).then(|| Sizes::codewords(codewords)))
 }
 
 /// Map, owners, references and what the policy knows say the same of every page; and every logical
 /// page holds what it may.
-fn check<N: Nand<Page = Identity>>(
-    drive: &mut Drive<N>,
-    known: &Known,
-    may_hold: impl Fn(u32, Option<u128>) -> bool,
-) {
+fn check(drive: &mut Drive, known: &Known, may_hold: &dyn Fn(u32, Option<u128>) -> bool) {
     drive.check_invariants();
     if drive.settings().codewords {
         return check_codewords(drive, known, may_hold);
@@ -265,15 +262,11 @@ fn check<N: Nand<Page = Identity>>(
 
 /// The same of codewords, of which some wait for others to fill a flash page with: those are known
 /// by places that no logical one is at.
-fn check_codewords<N: Nand<Page = Identity>>(
-    drive: &mut Drive<N>,
-    known: &Known,
-    may_hold: impl Fn(u32, Option<u128>) -> bool,
-) {
+fn check_codewords(drive: &mut Drive, known: &Known, may_hold: &dyn Fn(u32, Option<u128>) -> bool) {
     let flash = drive.places();
     let mut referred: BTreeSet<u32> = BTreeSet::new();
     for lpn in 0..drive.settings().logical_pages {
-        let content = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+        let content = drive.read(lpn, &mut untimed()).expect("readable").map(|page| page.0);
         assert!(may_hold(lpn, content), "logical codeword {lpn} holds {content:?}");
         referred.extend(drive.locate(lpn));
     }
@@ -293,12 +286,13 @@ enum Did {
 }
 
 /// One random operation, and whether it was done; the power may be off instead.
-fn act<N: Nand<Page = Identity>>(
-    drive: &mut Drive<N>,
+fn act(
+    drive: &mut Drive,
     flash: &mut Flash,
     contents: u64,
     random: &mut SplitMix64,
 ) -> (Did, bool) {
+    let flash = &mut timed(flash);
     let lpn = random.below(u64::from(drive.settings().logical_pages)) as u32;
     let (did, result) = match random.below(16) {
         0 => (Did::Trim(lpn), drive.trim(lpn, flash)),
@@ -348,12 +342,12 @@ fn references_are_counted_right_after_every_operation_of_every_policy() {
                     Did::Trim(lpn) => model[lpn as usize] = None,
                     Did::Flush | Did::Nothing => {}
                 }
-                check(&mut drive, &known, |lpn, content| content == model[lpn as usize]);
+                check(&mut drive, &known, &|lpn, content| content == model[lpn as usize]);
             }
             moves += flash.moves;
             assert!(flash.moves > 50 || contents < 1000, "{case:?}: {} moved", flash.moves);
-            while drive.deduplicate_step(&mut flash).expect("done") {
-                check(&mut drive, &known, |lpn, content| content == model[lpn as usize]);
+            while drive.deduplicate_step(&mut timed(&mut flash)).expect("done") {
+                check(&mut drive, &known, &|lpn, content| content == model[lpn as usize]);
             }
             if is_exact(case.0, case.1) {
                 let distinct: BTreeSet<u128> = model.iter().flatten().copied().collect();
@@ -369,12 +363,7 @@ fn references_are_counted_right_after_every_operation_of_every_policy() {
 type Allowed = Vec<Vec<Option<u128>>>;
 
 /// Operations until the power goes; everything is checked after each of them.
-fn until_cut(
-    drive: &mut Drive<PowerCut<IdentityNand>>,
-    flash: &mut Flash,
-    allowed: &mut Allowed,
-    random: &mut SplitMix64,
-) {
+fn until_cut(drive: &mut Drive, flash: &mut Flash, allowed: &mut Allowed, random: &mut SplitMix64) {
     for _ in 0..400 {
         let (did, on) = act(drive, flash, 12, random);
         match did {
@@ -392,7 +381,7 @@ fn until_cut(
         }
         let known = Rc::clone(&flash.known);
         let newest = |lpn: u32, held| allowed[lpn as usize].last() == Some(&held);
-        check(drive, &known, newest);
+        check(drive, &known, &newest);
     }
 }
 
@@ -403,10 +392,8 @@ fn references_are_counted_right_after_every_operation_between_power_cuts() {
             println!("{case:?} seed {seed}");
             let known = Known::default();
             let settings = settings(Durability::Journal, codewords);
-            let faults = Faults { program_ppm: 0, erase_ppm: 0, blocks_max: 0, seed };
-            let nand = PowerCut::new(nand(codewords), faults);
             let watched = policy(case, codewords, &known);
-            let mut drive = Ftl::format(nand, watched, settings).expect("fits");
+            let mut drive = Ftl::format(nand(codewords), watched, settings).expect("fits");
             let mut flash = flash(seed, codewords, &known);
             let mut random = SplitMix64::new(seed ^ 0x77);
             let mut allowed: Allowed = vec![vec![None]; settings.logical_pages as usize];
@@ -419,14 +406,17 @@ fn references_are_counted_right_after_every_operation_between_power_cuts() {
                 let opened = Ftl::open(nand, policy(case, codewords, &known), settings);
                 drive = opened.expect("recovered").0;
                 let may = |lpn: u32, held| allowed[lpn as usize].contains(&held);
-                check(&mut drive, &known, may);
+                check(&mut drive, &known, &may);
                 for lpn in 0..settings.logical_pages {
-                    let held = drive.read(lpn, &mut flash).expect("readable").map(|page| page.0);
+                    let held = drive
+                        .read(lpn, &mut timed(&mut flash))
+                        .expect("readable")
+                        .map(|page| page.0);
                     allowed[lpn as usize] = vec![held];
                 }
             }
-            while drive.deduplicate_step(&mut flash).expect("done") {
-                check(&mut drive, &known, |lpn, held| allowed[lpn as usize] == [held]);
+            while drive.deduplicate_step(&mut timed(&mut flash)).expect("done") {
+                check(&mut drive, &known, &|lpn, held| allowed[lpn as usize] == [held]);
             }
         }
     }

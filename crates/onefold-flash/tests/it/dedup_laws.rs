@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::validation::kinds::{Array, array, untimed};
 use crate::validation::laws;
 use onefold_block::SplitMix64;
 use onefold_code::{
@@ -15,9 +16,9 @@ use onefold_flash::dedup::{
     AnyPolicy, Bytes, Fingerprinting, Identities, Look, Offline, POLICIES, Policy, PolicyError,
     Prepared, Site, Verdict, check_policy,
 };
-use onefold_flash::nand::{Identity, IdentityNand};
+use onefold_flash::nand::Identity;
 use onefold_flash::op::Work;
-use onefold_flash::{Ftl, FtlSettings, Geometry, OpKind, Untimed, op::Cause};
+use onefold_flash::{Ftl, FtlSettings, Geometry, OpKind, op::Cause};
 
 fn geometry(blocks_per_plane: u32) -> Geometry {
     Geometry {
@@ -45,13 +46,13 @@ fn uniform_contents_follow_the_closed_forms() {
     for (logical, contents) in [(3000_u32, 2000_u64), (3000, 6000), (1500, 500)] {
         let (name, options) = ("caftl-online", "");
         let settings = FtlSettings { logical_pages: logical, ..FtlSettings::default() };
-        let nand = IdentityNand::new(geometry(64));
+        let nand = array(geometry(64));
         let policy = policy(name, options).expect("accepted");
         let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
         let mut random = SplitMix64::new(11);
-        let mut write = |ftl: &mut Ftl<IdentityNand, AnyPolicy<Identities>>, lpn: u32| {
+        let mut write = |ftl: &mut Ftl<Array, AnyPolicy<Identities>>, lpn: u32| {
             let content = Identity(u128::from(random.below(contents)));
-            ftl.write(lpn, &content, &mut Untimed).expect("written");
+            ftl.write(lpn, &content, &mut untimed()).expect("written");
         };
         (0..logical).for_each(|lpn| write(&mut ftl, lpn));
         let mut places = SplitMix64::new(12);
@@ -247,11 +248,11 @@ fn the_bucket_with_most_duplicates_goes_first_and_partners_are_promoted() {
     let mut ftl = {
         let settings = FtlSettings { logical_pages: 3000, ..FtlSettings::default() };
         let policy = policy("crc-compare", "").expect("accepted");
-        Ftl::format(IdentityNand::new(geometry(64)), policy, settings).expect("fits")
+        Ftl::format(array(geometry(64)), policy, settings).expect("fits")
     };
-    let mut d = Untimed;
+    let mut d = untimed();
     let write = |ftl: &mut Ftl<_, _>, lpn: u32, content: u128| {
-        ftl.write(lpn, &Identity(content), &mut Untimed).expect("written");
+        ftl.write(lpn, &Identity(content), &mut untimed()).expect("written");
     };
     // Content 1 has found a duplicate before; then both have one undetermined page.
     (0..2).for_each(|lpn| write(&mut ftl, lpn, 1));

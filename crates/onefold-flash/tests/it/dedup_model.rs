@@ -4,39 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onefold_block::SplitMix64;
-use onefold_code::Truncation;
-use onefold_content::FingerprintKind;
-use onefold_flash::dedup::{AnyPolicy, Fingerprinting, Identities, POLICIES, Policy, Site};
-use onefold_flash::nand::{Identity, IdentityNand};
+use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Policy, Site};
+use onefold_flash::nand::Identity;
 use onefold_flash::op::Work;
 use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
 use proptest::prelude::*;
 
-/// Fingerprints of a few bits only: most candidates are other content.
-#[derive(Clone, Copy, Debug)]
-struct Weak;
-
-impl Fingerprinting<Identity> for Weak {
-    fn light(&mut self, page: &Identity) -> u32 {
-        page.0 as u32 % 5
-    }
-
-    fn strong(&mut self, page: &Identity) -> u128 {
-        page.0
-    }
-
-    fn parity(&mut self, _lpn: u32, page: &Identity) -> u64 {
-        1 + page.0 as u64 % 5
-    }
-
-    fn plain_parity(&mut self, page: &Identity) -> u64 {
-        1 + page.0 as u64 % 5
-    }
-
-    fn codewords(&mut self, _page: &Identity, _each: &mut dyn FnMut(u128)) {}
-
-    fn configure(&mut self, _truncation: Truncation, _strong: FingerprintKind) {}
-}
+use crate::fingerprints::Prints;
+use crate::validation::kinds::{Array, array, timed};
 
 /// Units that are busy at random.
 #[derive(Debug)]
@@ -125,24 +100,22 @@ pub(crate) fn is_exact(name: &str, options: &str) -> bool {
     name != "none" && !bounded && !leaves_out.iter().any(|word| options.contains(word))
 }
 
-type Drive<F> = Ftl<IdentityNand, AnyPolicy<F>>;
+const OWN: Prints = Prints::Own(Identities);
 
-fn drive<F: Fingerprinting<Identity>>(name: &str, options: &str, fingerprints: F) -> Drive<F> {
+type Drive = Ftl<Array, AnyPolicy<Prints>>;
+
+fn drive(name: &str, options: &str, fingerprints: Prints) -> Drive {
     // Where policies may trust strong hashes, they do.
     let site = Site { hash_outruns_read: true, ..Site::new(GEOMETRY, None) };
     let options = options.parse().expect("TOML");
     let policy = AnyPolicy::new::<Identity>(name, &options, &site, fingerprints).expect("accepted");
     let settings =
         FtlSettings { logical_pages: LOGICAL, gc_reserve_blocks: 2, ..Default::default() };
-    Ftl::format(IdentityNand::new(GEOMETRY), policy, settings).expect("fits")
+    Ftl::format(array(GEOMETRY), policy, settings).expect("fits")
 }
 
 /// Every logical page reads as it was written, and pages that share hold the same.
-fn compare<F: Fingerprinting<Identity>>(
-    drive: &mut Drive<F>,
-    model: &BTreeMap<u32, u128>,
-    d: &mut Fickle,
-) {
+fn compare(drive: &mut Drive, model: &BTreeMap<u32, u128>, d: &mut impl Driver) {
     let mut contents: BTreeMap<u32, u128> = BTreeMap::new();
     for lpn in 0..LOGICAL {
         let expected = model.get(&lpn).copied();
@@ -154,30 +127,31 @@ fn compare<F: Fingerprinting<Identity>>(
     }
 }
 
-fn stored<F: Fingerprinting<Identity>>(drive: &Drive<F>) -> usize {
+fn stored(drive: &Drive) -> usize {
     (0..LOGICAL).filter_map(|lpn| drive.locate(lpn)).collect::<BTreeSet<_>>().len()
 }
 
-fn run<F: Fingerprinting<Identity>>(mut drive: Drive<F>, seed: u64, contents: u64, exact: bool) {
-    let mut d = Fickle(SplitMix64::new(seed), 0);
+fn run(mut drive: Drive, seed: u64, contents: u64, exact: bool) {
+    let mut units = Fickle(SplitMix64::new(seed), 0);
+    let d = &mut timed(&mut units);
     let mut random = SplitMix64::new(seed ^ 0xabc);
     let mut model = BTreeMap::new();
     for step in 0..1500 {
         let lpn = random.below(u64::from(LOGICAL)) as u32;
         match random.below(10) {
             0 => {
-                drive.trim(lpn, &mut d).expect("trimmed");
+                drive.trim(lpn, d).expect("trimmed");
                 model.remove(&lpn);
             }
             1 | 2 => {
-                drive.deduplicate_step(&mut d).expect("a step");
+                drive.deduplicate_step(d).expect("a step");
             }
             3 => {
-                drive.collect_idle(random.below(2) as u32, &mut d).expect("collected");
+                drive.collect_idle(random.below(2) as u32, d).expect("collected");
             }
             _ => {
                 let content = u128::from(random.below(contents));
-                drive.write(lpn, &Identity(content), &mut d).expect("written");
+                drive.write(lpn, &Identity(content), d).expect("written");
                 model.insert(lpn, content);
             }
         }
@@ -185,16 +159,16 @@ fn run<F: Fingerprinting<Identity>>(mut drive: Drive<F>, seed: u64, contents: u6
             drive.check_invariants();
         }
         if step % 300 == 0 {
-            compare(&mut drive, &model, &mut d);
+            compare(&mut drive, &model, d);
         }
     }
     let mut steps = 0;
-    while drive.deduplicate_step(&mut d).expect("a step") {
+    while drive.deduplicate_step(d).expect("a step") {
         steps += 1;
         assert!(steps < 200_000, "background work ends");
     }
     drive.check_invariants();
-    compare(&mut drive, &model, &mut d);
+    compare(&mut drive, &model, d);
     if exact {
         let distinct: BTreeSet<_> = model.values().collect();
         assert_eq!(stored(&drive), distinct.len(), "one page for each content");
@@ -211,7 +185,7 @@ proptest! {
     ) {
         for &(name, options) in CASES {
             println!("{name} {options:?} seed {seed} contents {contents}");
-            run(drive(name, options, Identities), seed, contents, is_exact(name, options));
+            run(drive(name, options, OWN), seed, contents, is_exact(name, options));
         }
     }
 
@@ -224,7 +198,7 @@ proptest! {
             println!("{name} {options:?} seed {seed} contents {contents}");
             // A scratch table cannot hold hundreds of contents of one fingerprint.
             let exact = contents < 100 && is_exact(name, options);
-            run(drive(name, options, Weak), seed, contents, exact);
+            run(drive(name, options, Prints::Weak), seed, contents, exact);
         }
     }
 }
@@ -239,33 +213,34 @@ fn every_policy_has_a_case() {
 #[test]
 fn a_page_number_that_comes_back_with_other_content_is_not_taken_for_the_old_one() {
     for info in POLICIES {
-        let mut drive = drive(info.name, "", Identities);
-        let mut d = Fickle(SplitMix64::new(5), 0);
+        let mut drive = drive(info.name, "", OWN);
+        let mut units = Fickle(SplitMix64::new(5), 0);
+        let d = &mut timed(&mut units);
         let mut model = BTreeMap::new();
         // One content a round under one logical page; all others push it out of its block.
         for round in 0..2000_u32 {
             for lpn in [round % LOGICAL, 3] {
                 let content = u128::from(round / 3);
-                drive.write(lpn, &Identity(content), &mut d).expect("written");
+                drive.write(lpn, &Identity(content), d).expect("written");
                 model.insert(lpn, content);
             }
         }
         drive.check_invariants();
-        compare(&mut drive, &model, &mut d);
+        compare(&mut drive, &model, d);
     }
 }
 
 #[test]
 fn tables_stay_within_their_dram() {
     for &(name, options) in CASES {
-        let drive = drive(name, options, Identities);
-        let bytes =
-            |drive: &Drive<Identities>| -> Vec<_> { Policy::<Identity>::dram(drive.policy()) };
+        let drive = drive(name, options, OWN);
+        let bytes = |drive: &Drive| -> Vec<_> { Policy::<Identity>::dram(drive.policy()) };
         let before = bytes(&drive);
         let mut drive = drive;
-        let mut d = Fickle(SplitMix64::new(5), 0);
+        let mut units = Fickle(SplitMix64::new(5), 0);
+        let d = &mut timed(&mut units);
         for n in 0..3000_u32 {
-            drive.write(n % LOGICAL, &Identity(u128::from(n / 2)), &mut d).expect("written");
+            drive.write(n % LOGICAL, &Identity(u128::from(n / 2)), d).expect("written");
         }
         assert_eq!(before, bytes(&drive), "{name}");
     }

@@ -2,13 +2,14 @@
 //! were rebuilt from tags alone still lead to right decisions.
 //! Room: onefold-flash.
 
+use crate::validation::kinds::untimed;
 use crate::validation::perfect::PerfectTable;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, POLICIES, Site};
 use onefold_flash::ftl::blocks::BlockState;
 use onefold_flash::ftl::{Durability, FtlError};
 use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -53,22 +54,22 @@ fn act(drive: &mut Drive, allowed: &mut Allowed, random: &mut SplitMix64) {
         let on = match random.below(20) {
             0 => {
                 allowed[lpn as usize].push(None);
-                done(drive.trim(lpn, &mut Untimed))
+                done(drive.trim(lpn, &mut untimed()))
             }
             1 => {
-                let flushed = done(drive.flush(&mut Untimed));
+                let flushed = done(drive.flush(&mut untimed()));
                 if flushed {
                     let newest = |all: &mut Vec<_>| *all = vec![*all.last().expect("never empty")];
                     allowed.iter_mut().for_each(newest);
                 }
                 flushed
             }
-            2..6 => done(drive.deduplicate_step(&mut Untimed)),
-            6 => done(drive.collect_idle(random.below(2) as u32, &mut Untimed)),
+            2..6 => done(drive.deduplicate_step(&mut untimed())),
+            6 => done(drive.collect_idle(random.below(2) as u32, &mut untimed())),
             _ => {
                 let content = u128::from(1 + random.below(40));
                 allowed[lpn as usize].push(Some(content));
-                done(drive.write(lpn, &Identity(content), &mut Untimed))
+                done(drive.write(lpn, &Identity(content), &mut untimed()))
             }
         };
         if !on {
@@ -104,16 +105,16 @@ fn every_policy_survives_power_cuts() {
                 drive = opened.expect("recovered").0;
                 drive.check_invariants();
                 for lpn in 0..LOGICAL {
-                    let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+                    let got = drive.read(lpn, &mut untimed()).expect("readable").map(|page| page.0);
                     let may = &mut allowed[lpn as usize];
                     assert!(may.contains(&got), "{name} seed {seed} page {lpn}: {got:?}");
                     *may = vec![got];
                 }
             }
-            while drive.deduplicate_step(&mut Untimed).expect("a step") {}
+            while drive.deduplicate_step(&mut untimed()).expect("a step") {}
             drive.check_invariants();
             for lpn in 0..LOGICAL {
-                let got = drive.read(lpn, &mut Untimed).expect("readable").map(|page| page.0);
+                let got = drive.read(lpn, &mut untimed()).expect("readable").map(|page| page.0);
                 assert_eq!(allowed[lpn as usize], [got], "{name} seed {seed} page {lpn}");
             }
         }
@@ -135,7 +136,7 @@ fn a_virtual_page_freed_since_the_last_flush_is_not_given_to_other_content() {
     let nand = || PowerCut::new(IdentityNand::new(GEOMETRY), Faults::default());
     let table = || PerfectTable::new(100, 1);
     let mut drive = Ftl::format(nand(), table(), settings).expect("fits");
-    let d = &mut Untimed;
+    let d = &mut untimed();
     let (old, new) = (Identity(7), Identity(8));
     for lpn in [0, 1] {
         drive.write(lpn, &old, d).expect("written");
@@ -166,7 +167,7 @@ fn a_virtual_page_freed_since_the_last_flush_is_not_given_to_other_content() {
     nand.restore();
     let mut drive = Ftl::open(nand, table(), settings).expect("recovered").0;
     drive.check_invariants();
-    let mut read = |lpn| drive.read(lpn, &mut Untimed).expect("readable");
+    let mut read = |lpn| drive.read(lpn, &mut untimed()).expect("readable");
     assert_eq!(read(3), None, "this test is about records that a power cut took");
     for lpn in [0, 1] {
         assert_eq!(read(lpn), Some(old), "page {lpn} was trimmed without a flush");

@@ -3,10 +3,12 @@
 
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::{AnyPolicy, Identities, Policy, Site};
-use onefold_flash::nand::{Identity, IdentityNand};
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::nand::Identity;
+use onefold_flash::{Ftl, FtlSettings, Geometry};
 
-type Drive = Ftl<IdentityNand, AnyPolicy<Identities>>;
+use crate::validation::kinds::{Array, array, untimed};
+
+type Drive = Ftl<Array, AnyPolicy<Identities>>;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -29,15 +31,15 @@ fn drive(options: &str) -> Drive {
     let policy = AnyPolicy::new::<Identity>("crc-compare", &options, &site, Identities);
     let settings =
         FtlSettings { logical_pages: LOGICAL, gc_reserve_blocks: 2, ..Default::default() };
-    Ftl::format(IdentityNand::new(GEOMETRY), policy.expect("accepted"), settings).expect("fits")
+    Ftl::format(array(GEOMETRY), policy.expect("accepted"), settings).expect("fits")
 }
 
 fn write(drive: &mut Drive, lpn: u32, content: u64) {
-    drive.write(lpn, &Identity(u128::from(content)), &mut Untimed).expect("written");
+    drive.write(lpn, &Identity(u128::from(content)), &mut untimed()).expect("written");
 }
 
 fn idle(drive: &mut Drive) {
-    while drive.deduplicate_step(&mut Untimed).expect("done") {}
+    while drive.deduplicate_step(&mut untimed()).expect("done") {}
     drive.check_invariants();
 }
 

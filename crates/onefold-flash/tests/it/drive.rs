@@ -1,6 +1,7 @@
 //! Wear, bad blocks, the mapping cache and the end of life, on drives of a few blocks.
 //! Room: onefold-flash.
 
+use crate::validation::kinds::{array, none, untimed};
 use crate::validation::steady;
 use onefold_block::SplitMix64;
 use onefold_flash::dedup::NoDedup;
@@ -46,13 +47,13 @@ fn failing_blocks_lose_nothing_until_the_drive_is_read_only() {
         ..FtlSettings::default()
     };
     let nand = PowerCut::new(IdentityNand::new(geometry), faults);
-    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    let mut ftl = Ftl::format(nand, none(), settings).expect("fits");
     let mut random = SplitMix64::new(9);
     let mut model = vec![None; 500];
     let error = loop {
         let lpn = random.below(500) as usize;
         let page = Identity::of_number(random.next_u64());
-        match ftl.write(lpn as u32, &page, &mut Untimed) {
+        match ftl.write(lpn as u32, &page, &mut untimed()) {
             Ok(_) => model[lpn] = Some(page),
             Err(error) => break error,
         }
@@ -62,13 +63,13 @@ fn failing_blocks_lose_nothing_until_the_drive_is_read_only() {
     assert!(error.to_string().ends_with("the drive is read-only"), "{error}");
     ftl.check_invariants();
     for (lpn, page) in model.iter().enumerate() {
-        assert_eq!(ftl.read(lpn as u32, &mut Untimed).expect("reads"), *page);
+        assert_eq!(ftl.read(lpn as u32, &mut untimed()).expect("reads"), *page);
     }
-    let (mut again, report) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
+    let (mut again, report) = Ftl::open(ftl.into_nand(), none(), settings).expect("opens");
     assert_eq!(report.lost_entries, 0);
     again.check_invariants();
     for (lpn, page) in model.iter().enumerate() {
-        assert_eq!(again.read(lpn as u32, &mut Untimed).expect("reads"), *page);
+        assert_eq!(again.read(lpn as u32, &mut untimed()).expect("reads"), *page);
     }
 }
 
@@ -115,14 +116,13 @@ fn what_cannot_work_is_refused_and_says_why() {
         let message = format(settings).expect("refused").to_string();
         assert!(message.contains(word), "{message}");
     }
-    let nand = IdentityNand::new(geometry);
     let blank = Ftl::open(BlankNand::new(geometry), NoDedup, base).expect_err("volatile");
     assert!(blank.to_string().contains("volatile"), "{blank}");
     let journal = FtlSettings { durability: Durability::Journal, ..base };
-    let error = Ftl::open(nand, NoDedup, journal).expect_err("nothing there").to_string();
+    let error = Ftl::open(array(geometry), none(), journal).expect_err("nothing there").to_string();
     assert!(error.contains("no root"), "{error}");
-    let drive = Ftl::format(IdentityNand::new(geometry), NoDedup, journal).expect("fits");
+    let drive = Ftl::format(array(geometry), none(), journal).expect("fits");
     let other = FtlSettings { logical_pages: 400, ..journal };
-    let error = Ftl::open(drive.into_nand(), NoDedup, other).expect_err("other").to_string();
+    let error = Ftl::open(drive.into_nand(), none(), other).expect_err("other").to_string();
     assert!(error.contains("500 logical pages"), "{error}");
 }

@@ -14,6 +14,7 @@ use onefold_flash::op::Work;
 use onefold_flash::{Driver, FlashOp, Ftl, FtlSettings, Geometry, OpKind};
 
 use crate::dedup_model::CASES;
+use crate::validation::kinds::{array, timed};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -164,17 +165,18 @@ fn every_operation_on_the_flash_is_issued_once_and_no_other() {
             // What formatting did is nobody's time.
             done.borrow_mut().clear();
             for step in 0..1500 {
+                let d = &mut timed(&mut told);
                 let lpn = random.below(LOGICAL.into()) as u32;
                 let result = match random.below(16) {
-                    0 => ftl.trim(lpn, &mut told),
-                    1 => ftl.read(lpn, &mut told).map(drop),
-                    2 => ftl.flush(&mut told),
-                    3..6 => ftl.deduplicate_step(&mut told).map(drop),
-                    6 => ftl.collect_idle(random.below(2) as u32, &mut told).map(drop),
-                    7 if step % 8 == 0 => ftl.checkpoint(&mut told),
+                    0 => ftl.trim(lpn, d),
+                    1 => ftl.read(lpn, d).map(drop),
+                    2 => ftl.flush(d),
+                    3..6 => ftl.deduplicate_step(d).map(drop),
+                    6 => ftl.collect_idle(random.below(2) as u32, d).map(drop),
+                    7 if step % 8 == 0 => ftl.checkpoint(d),
                     _ => {
                         let content = Identity::of_number(random.below(90));
-                        ftl.write(lpn, &content, &mut told).map(drop)
+                        ftl.write(lpn, &content, d).map(drop)
                     }
                 };
                 result.unwrap_or_else(|error| panic!("{case:?}, {durability:?}: {error}"));
@@ -196,11 +198,11 @@ fn every_operation_on_the_flash_is_issued_once_and_no_other() {
 fn nothing_is_done_past_the_end_of_the_drive() {
     let settings = FtlSettings { logical_pages: LOGICAL, ..FtlSettings::default() };
     let none = policy(("none", ""));
-    let mut ftl = Ftl::format(IdentityNand::new(GEOMETRY), none, settings).expect("fits");
+    let mut ftl = Ftl::format(array(GEOMETRY), none, settings).expect("fits");
     let mut told = Told { ops: Ops::new(), compared: 0, random: 0 };
     let page = Identity::of_number(3);
     for lpn in [LOGICAL, LOGICAL + 1, u32::MAX] {
-        let told = &mut told;
+        let told = &mut timed(&mut told);
         let refused = [
             ftl.write(lpn, &page, told).map(drop),
             ftl.write_prepared(lpn, &page, Prepared::default(), told).map(drop),
@@ -221,5 +223,5 @@ fn nothing_is_done_past_the_end_of_the_drive() {
     }
     assert!(told.ops.is_empty());
     assert_eq!(ftl.counters(), &onefold_flash::ftl::Counters::default());
-    ftl.write(LOGICAL - 1, &page, &mut told).expect("the last page is one");
+    ftl.write(LOGICAL - 1, &page, &mut timed(&mut told)).expect("the last page is one");
 }

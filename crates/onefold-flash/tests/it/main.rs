@@ -31,6 +31,7 @@ mod drive_kill;
 mod drive_packing;
 mod drive_power;
 mod drive_undone;
+mod fingerprints;
 mod host_scrambler_time;
 mod idle_hint;
 mod idle_order;

@@ -15,11 +15,12 @@ use onefold_flash::nand::{
 use onefold_flash::op::{Cause, OpKind};
 use onefold_flash::run::{RunOptions, run};
 use onefold_flash::spec::SpecBuilder;
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
 use onefold_workload::{Identity as ContentIdentity, Op, Request};
 
 use crate::drive_power::{self, PAGE, content};
 use crate::support;
+use crate::validation::kinds::untimed;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -61,23 +62,23 @@ fn act(drive: &mut Drive, allowed: &mut Allowed, random: &mut SplitMix64) {
         let on = match random.below(20) {
             0 => {
                 allowed[lpn as usize].push(None);
-                done(drive.trim(lpn, &mut Untimed))
+                done(drive.trim(lpn, &mut untimed()))
             }
             1 => {
-                let flushed = done(drive.flush(&mut Untimed));
+                let flushed = done(drive.flush(&mut untimed()));
                 if flushed {
                     let newest = |all: &mut Vec<_>| *all = vec![*all.last().expect("never empty")];
                     allowed.iter_mut().for_each(newest);
                 }
                 flushed
             }
-            2..6 => done(drive.deduplicate_step(&mut Untimed)),
-            6..8 => done(drive.collect_idle(random.below(2) as u32, &mut Untimed)),
+            2..6 => done(drive.deduplicate_step(&mut untimed())),
+            6..8 => done(drive.collect_idle(random.below(2) as u32, &mut untimed())),
             _ => {
                 let content = u128::from(1 + random.below(25));
                 let word = WORDS[random.below(3) as usize];
                 allowed[lpn as usize].push(Some((content, word == Some(false))));
-                done(drive.write_asked(lpn, &Identity(content), word, &mut Untimed))
+                done(drive.write_asked(lpn, &Identity(content), word, &mut untimed()))
             }
         };
         if !on {
@@ -87,7 +88,7 @@ fn act(drive: &mut Drive, allowed: &mut Allowed, random: &mut SplitMix64) {
 }
 
 fn held(drive: &mut Drive, lpn: u32) -> Held {
-    let page = drive.read(lpn, &mut Untimed).expect("readable")?;
+    let page = drive.read(lpn, &mut untimed()).expect("readable")?;
     let ppn = drive.locate(lpn).expect("it was read");
     Some((page.0, drive.is_kept(ppn)))
 }
@@ -144,7 +145,7 @@ fn kept_pages_are_never_shared_through_passes_collection_and_power_cuts() {
                     *may = vec![got];
                 }
             }
-            while drive.deduplicate_step(&mut Untimed).expect("a step") {}
+            while drive.deduplicate_step(&mut untimed()).expect("a step") {}
             check_alone(&drive, &what);
             for lpn in 0..LOGICAL {
                 assert_eq!(allowed[lpn as usize], [held(&mut drive, lpn)], "{what} page {lpn}");

@@ -4,12 +4,12 @@
 
 use onefold_block::SplitMix64;
 use onefold_flash::Geometry;
-use onefold_flash::dedup::NoDedup;
+use onefold_flash::dedup::{AnyPolicy, Identities};
 use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
-use onefold_flash::nand::{Identity, IdentityNand};
-use onefold_flash::op::Untimed;
+use onefold_flash::nand::Identity;
 
 use crate::collection::Watch;
+use crate::validation::kinds::{Array, array, none, timed, untimed};
 use crate::validation::perfect::PerfectTable;
 use crate::validation::plane::plane;
 
@@ -17,7 +17,7 @@ fn geometry(pages_per_block: u32) -> Geometry {
     Geometry { planes_per_die: 3, page_bytes: 512, oob_bytes: 64, ..plane(24, pages_per_block) }
 }
 
-type Drive = Ftl<IdentityNand, NoDedup>;
+type Drive = Ftl<Array, AnyPolicy<Identities>>;
 
 /// A drive with as many logical pages as are accepted.
 fn fullest(geometry: Geometry, settings: FtlSettings) -> Drive {
@@ -31,7 +31,7 @@ fn fullest(geometry: Geometry, settings: FtlSettings) -> Drive {
             }
         };
         let settings = FtlSettings { logical_pages, temperature, ..settings };
-        match Ftl::format(IdentityNand::new(geometry), NoDedup, settings) {
+        match Ftl::format(array(geometry), none(), settings) {
             Ok(ftl) => return ftl,
             Err(FtlError::NoRoom { .. }) => logical_pages -= 1,
             Err(error) => panic!("{settings:?}: {error}"),
@@ -45,12 +45,12 @@ fn overwrite(ftl: &mut Drive, pages: u32, random: &mut SplitMix64) -> Result<(),
         let wish = if random.chance(1, 8) { None } else { Some(0) };
         let lpn = if turn < pages { turn } else { random.below(pages.into()) as u32 };
         let page = Identity::of_number(turn.into());
-        ftl.write(lpn, &page, &mut Watch { plane: wish, ..Watch::default() })?;
+        ftl.write(lpn, &page, &mut timed(&mut Watch { plane: wish, ..Watch::default() }))?;
         if random.chance(1, 50) {
-            ftl.trim(random.below(pages.into()) as u32, &mut Untimed)?;
+            ftl.trim(random.below(pages.into()) as u32, &mut untimed())?;
         }
         if random.chance(1, 20) {
-            ftl.collect_idle(random.below(3) as u32, &mut Untimed)?;
+            ftl.collect_idle(random.below(3) as u32, &mut untimed())?;
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ fn sharing_that_ends_leaves_no_more_pages_of_the_map_than_there_is_room_for() {
             let mut logical_pages = geometry.pages();
             let mut ftl = loop {
                 let settings = FtlSettings { logical_pages, ..settings };
-                let nand = IdentityNand::new(geometry);
+                let nand = array(geometry);
                 match Ftl::format(nand, PerfectTable::new(100, 3), settings) {
                     Ok(ftl) => break ftl,
                     Err(FtlError::NoRoom { .. }) => logical_pages -= 1,
@@ -131,13 +131,10 @@ fn sharing_that_ends_leaves_no_more_pages_of_the_map_than_there_is_room_for() {
                     let shared = round % 2 == 0 && random.chance(1, 2);
                     unique += 1;
                     let content = if shared { random.below(40) } else { unique };
-                    ftl.write(lpn, &Identity::of_number(content), &mut watch).unwrap_or_else(
-                        |error| {
-                            panic!(
-                                "{pages_per_block} pages, {planes} planes, round {round}: {error}"
-                            )
-                        },
-                    );
+                    let page = Identity::of_number(content);
+                    ftl.write(lpn, &page, &mut timed(&mut watch)).unwrap_or_else(|error| {
+                        panic!("{pages_per_block} pages, {planes} planes, round {round}: {error}")
+                    });
                 }
             }
         }

@@ -3,23 +3,25 @@
 
 use std::collections::BTreeMap;
 
+use crate::support::none_of_bytes;
+use crate::validation::kinds::{Array, array, none, sized, untimed};
 use crate::validation::laws;
 use crate::validation::perfect::PerfectTable;
 use crate::validation::steady;
 use onefold_block::SplitMix64;
-use onefold_flash::dedup::{Engine, NoDedup};
+use onefold_flash::dedup::Engine;
 use onefold_flash::ftl::{Durability, FtlSettings, Pacing};
 use onefold_flash::nand::bytes::{BCH_NAME, ChannelSpec};
-use onefold_flash::nand::{ByteNand, Identity, IdentityNand, PageBytes, Sizes, WearModel};
+use onefold_flash::nand::{ByteNand, Identity, PageBytes, Sizes, WearModel};
 use onefold_flash::op::{Cause, OpKind};
-use onefold_flash::{Ftl, Geometry, Untimed};
+use onefold_flash::{Ftl, Geometry};
 
 fn sizes(subpages: u32, percent: u32, spread: u32) -> Sizes {
     Sizes { subpages, percent, spread, engine: Engine::BeforeScrambler, plain: None }
 }
 
-fn nand(geometry: Geometry, sizes: Sizes) -> IdentityNand {
-    IdentityNand::new(geometry).with_sizes(Some(sizes))
+fn nand(geometry: Geometry, sizes: Sizes) -> Array {
+    sized(geometry, Some(sizes))
 }
 
 /// Pages programmed for each page of the host in the steady state of uniform writes.
@@ -28,16 +30,16 @@ fn amplification(alpha: f64, sizes: Sizes) -> f64 {
     let settings = FtlSettings { gc_reserve_blocks: 3, ..FtlSettings::default() };
     let settings = steady::with_alpha(geometry, alpha, settings).expect("fits");
     let settings = FtlSettings { subpages: sizes.subpages, ..settings };
-    let mut ftl = Ftl::format(nand(geometry, sizes), NoDedup, settings).expect("fits");
+    let mut ftl = Ftl::format(nand(geometry, sizes), none(), settings).expect("fits");
     let logical = u64::from(settings.logical_pages);
     let mut random = SplitMix64::new(5);
     let mut number = 0;
-    let measured =
-        steady::measure(&mut ftl, steady::Scale { blocks: 256, warm: 8, measured: 6 }, || {
-            number += 1;
-            let lpn = if number < logical { number } else { random.below(logical) };
-            (lpn as u32, Identity::of_number(number))
-        });
+    let scale = steady::Scale { blocks: 256, warm: 8, measured: 6 };
+    let measured = steady::measure(&mut ftl, scale, &mut untimed(), &mut || {
+        number += 1;
+        let lpn = if number < logical { number } else { random.below(logical) };
+        (lpn as u32, Identity::of_number(number))
+    });
     ftl.check_invariants();
     measured.expect("writes")
 }
@@ -73,13 +75,13 @@ fn behind_the_scrambler_nothing_changes() {
     let settings = FtlSettings { logical_pages: 700, ..FtlSettings::default() };
     let behind = Sizes { engine: Engine::AfterScrambler, ..sizes(8, 10, 5) };
     let packed = FtlSettings { subpages: 8, ..settings };
-    let mut plain = Ftl::format(IdentityNand::new(geometry), NoDedup, settings).expect("fits");
-    let mut after = Ftl::format(nand(geometry, behind), NoDedup, packed).expect("fits");
+    let mut plain = Ftl::format(array(geometry), none(), settings).expect("fits");
+    let mut after = Ftl::format(nand(geometry, behind), none(), packed).expect("fits");
     let mut random = SplitMix64::new(3);
     for number in 0..20_000 {
         let (lpn, page) = (random.below(700) as u32, Identity::of_number(number));
-        plain.write(lpn, &page, &mut Untimed).expect("writes");
-        after.write(lpn, &page, &mut Untimed).expect("writes");
+        plain.write(lpn, &page, &mut untimed()).expect("writes");
+        after.write(lpn, &page, &mut untimed()).expect("writes");
     }
     after.check_invariants();
     assert_eq!(plain.counters(), after.counters());
@@ -112,13 +114,13 @@ fn packed_drives_are_maps() {
             let lpn = random.below(200) as u32;
             match random.below(20) {
                 0 => {
-                    ftl.trim_range(lpn, 1, &mut Untimed).expect("trims");
+                    ftl.trim_range(lpn, 1, &mut untimed()).expect("trims");
                     model.remove(&lpn);
                 }
-                1 => drop(ftl.deduplicate_step(&mut Untimed).expect("looks")),
-                2 if random.chance(1, 4) => ftl.flush(&mut Untimed).expect("flushes"),
+                1 => drop(ftl.deduplicate_step(&mut untimed()).expect("looks")),
+                2 if random.chance(1, 4) => ftl.flush(&mut untimed()).expect("flushes"),
                 3..6 => {
-                    let read = ftl.read(lpn, &mut Untimed).expect("reads");
+                    let read = ftl.read(lpn, &mut untimed()).expect("reads");
                     assert_eq!(read.map(|page| page.0 as u64), model.get(&lpn).copied());
                     assert_eq!(ftl.is_written(lpn), model.contains_key(&lpn));
                 }
@@ -127,7 +129,7 @@ fn packed_drives_are_maps() {
                     // Now and then one that keeps its redundancy.
                     let asked = random.chance(1, 10).then_some(false);
                     let page = Identity::of_number(content);
-                    ftl.write_asked(lpn, &page, asked, &mut Untimed).expect("writes");
+                    ftl.write_asked(lpn, &page, asked, &mut untimed()).expect("writes");
                     model.insert(lpn, content);
                 }
             }
@@ -136,14 +138,14 @@ fn packed_drives_are_maps() {
             }
         }
         assert_eq!(ftl.stored().logical_pages, model.len() as u64, "seed {seed}");
-        ftl.flush(&mut Untimed).expect("flushes");
+        ftl.flush(&mut untimed()).expect("flushes");
         // And the same again from what the flash holds.
         let table = PerfectTable::new(50, seed);
         let (mut ftl, report) = Ftl::open(ftl.into_nand(), table, settings).expect("opens");
         assert_eq!(report.lost_entries, 0);
         ftl.check_invariants();
         for lpn in 0..200 {
-            let read = ftl.read(lpn, &mut Untimed).expect("reads");
+            let read = ftl.read(lpn, &mut untimed()).expect("reads");
             assert_eq!(read.map(|page| page.0 as u64), model.get(&lpn).copied(), "seed {seed}");
         }
     }
@@ -165,25 +167,25 @@ fn bytes_and_identities_are_packed_alike() {
     let channel = ChannelSpec { code: BCH_NAME.into(), scrambler: Some(scrambler) };
     let bytes = ByteNand::in_memory(geometry, &channel, WearModel::none()).expect("fits");
     let bytes = bytes.with_engine(Engine::BeforeScrambler, 4);
-    let mut real = Ftl::format(bytes, NoDedup, settings).expect("fits");
-    let mut model = Ftl::format(nand(geometry, sizes(4, 50, 0)), NoDedup, settings).expect("fits");
+    let mut real = Ftl::format(bytes, none_of_bytes(), settings).expect("fits");
+    let mut model = Ftl::format(nand(geometry, sizes(4, 50, 0)), none(), settings).expect("fits");
     // A third of a page is noise: half a page with its head.
     let page = |n: u64| [&SplitMix64::new(n).bytes(400)[..], &[0; 1024 - 400]].concat();
     let mut random = SplitMix64::new(9);
     let mut latest = BTreeMap::new();
     for n in 1..8000 {
         let lpn = random.below(160) as u32;
-        real.write(lpn, &PageBytes::from(page(n)), &mut Untimed).expect("writes");
-        model.write(lpn, &Identity::of_number(n), &mut Untimed).expect("writes");
+        real.write(lpn, &PageBytes::from(page(n)), &mut untimed()).expect("writes");
+        model.write(lpn, &Identity::of_number(n), &mut untimed()).expect("writes");
         latest.insert(lpn, n);
         let lpn = random.below(160) as u32;
-        let read = real.read(lpn, &mut Untimed).expect("reads");
-        let identity = model.read(lpn, &mut Untimed).expect("reads");
+        let read = real.read(lpn, &mut untimed()).expect("reads");
+        let identity = model.read(lpn, &mut untimed()).expect("reads");
         assert_eq!(read.map(|read| read.to_vec()), latest.get(&lpn).map(|&n| page(n)));
         assert_eq!(identity, latest.get(&lpn).map(|&n| Identity::of_number(n)));
         if n % 100 == 0 {
-            real.flush(&mut Untimed).expect("flushes");
-            model.flush(&mut Untimed).expect("flushes");
+            real.flush(&mut untimed()).expect("flushes");
+            model.flush(&mut untimed()).expect("flushes");
         }
     }
     assert_eq!(real.counters(), model.counters());
@@ -196,27 +198,27 @@ fn bytes_and_identities_are_packed_alike() {
 fn flash_pages_are_filled_and_what_waits_is_not_programmed() {
     let geometry = steady::plane(32, 16);
     let settings = FtlSettings { logical_pages: 200, subpages: 8, ..FtlSettings::default() };
-    let mut ftl = Ftl::format(nand(geometry, sizes(8, 25, 0)), NoDedup, settings).expect("fits");
+    let mut ftl = Ftl::format(nand(geometry, sizes(8, 25, 0)), none(), settings).expect("fits");
     let programs = |ftl: &Ftl<_, _>| ftl.counters().ops.all(OpKind::Program);
     for lpn in 0..4 {
-        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut untimed()).expect("writes");
     }
     assert_eq!((programs(&ftl), ftl.stored().logical_pages), (0, 4), "they wait");
     // A page that is written again while it waits is not programmed twice.
-    ftl.write(3, &Identity::of_number(30), &mut Untimed).expect("writes");
+    ftl.write(3, &Identity::of_number(30), &mut untimed()).expect("writes");
     assert_eq!((programs(&ftl), ftl.counters().fragments_dropped), (0, 1));
-    ftl.trim(2, &mut Untimed).expect("trims");
-    assert_eq!(ftl.read(2, &mut Untimed).expect("reads"), None);
+    ftl.trim(2, &mut untimed()).expect("trims");
+    assert_eq!(ftl.read(2, &mut untimed()).expect("reads"), None);
     for lpn in 4..100 {
-        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut untimed()).expect("writes");
     }
-    ftl.flush(&mut Untimed).expect("flushes");
+    ftl.flush(&mut untimed()).expect("flushes");
     // 99 pages, four of which fill one.
     assert_eq!((programs(&ftl), ftl.counters().packed_subpages), (25, 198));
     let stored = ftl.stored();
     assert_eq!((stored.logical_pages, stored.data_pages, stored.data_subpages), (99, 25, 198));
     let before = ftl.counters().ops.all(OpKind::Read);
-    assert_eq!(ftl.read(3, &mut Untimed).expect("reads"), Some(Identity::of_number(30)));
+    assert_eq!(ftl.read(3, &mut untimed()).expect("reads"), Some(Identity::of_number(30)));
     assert_eq!(ftl.counters().ops.all(OpKind::Read), before + 1, "a page of the flash for one");
     ftl.check_invariants();
 }
@@ -231,8 +233,8 @@ fn a_drive_is_opened_as_it_was_packed() {
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let made = Ftl::format(nand(geometry, sizes(8, 25, 0)), NoDedup, settings(8)).expect("fits");
-    let refused = Ftl::open(made.into_nand(), NoDedup, settings(4)).map(drop);
+    let made = Ftl::format(nand(geometry, sizes(8, 25, 0)), none(), settings(8)).expect("fits");
+    let refused = Ftl::open(made.into_nand(), none(), settings(4)).map(drop);
     let refused = refused.expect_err("other sub-pages").to_string();
     assert!(refused.contains("8 sub-pages, the settings say 4"), "{refused}");
     for wrong in [
@@ -241,7 +243,7 @@ fn a_drive_is_opened_as_it_was_packed() {
         settings(3),
         settings(128),
     ] {
-        let refused = Ftl::format(nand(geometry, sizes(8, 25, 0)), NoDedup, wrong).map(drop);
+        let refused = Ftl::format(nand(geometry, sizes(8, 25, 0)), none(), wrong).map(drop);
         assert!(refused.is_err(), "{wrong:?}");
     }
 }

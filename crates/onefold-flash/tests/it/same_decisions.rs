@@ -3,14 +3,16 @@
 
 use onefold_block::SplitMix64;
 use onefold_code::{ParityFingerprint, Truncation};
-use onefold_content::FingerprintKind;
 use onefold_flash::dedup::{AnyPolicy, Bytes, Engine, Fingerprinting, POLICIES, Policy};
 use onefold_flash::ftl::Durability;
 use onefold_flash::nand::bytes::PageBytes;
-use onefold_flash::nand::{ByteNand, Identity, IdentityNand, Nand, WearModel};
+use onefold_flash::nand::{ByteNand, Identity, Nand, WearModel};
 use onefold_flash::op::{Cause, Driver, FlashOp, OpKind, Work};
 use onefold_flash::spec::DriveSpec;
 use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::fingerprints::{self, Prints};
+use crate::validation::kinds::{array, timed};
 
 const PAGE: usize = 1024;
 
@@ -98,23 +100,24 @@ fn run<N: Nand, P: Policy<N::Page>>(
     };
     let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
     let mut log = Log::default();
+    let d = &mut timed(&mut log);
     let mut random = SplitMix64::new(seed);
     let mut words = SplitMix64::new(!seed);
     for step in 0..3000u64 {
         let lpn = random.below(300) as u32;
         match random.below(20) {
-            0 => ftl.trim(lpn, &mut log).expect("trimmed"),
-            1 => drop(ftl.read(lpn, &mut log).expect("read")),
-            2 => ftl.flush(&mut log).expect("flushed"),
-            3 | 4 => drop(ftl.deduplicate_step(&mut log).expect("done")),
+            0 => ftl.trim(lpn, d).expect("trimmed"),
+            1 => drop(ftl.read(lpn, d).expect("read")),
+            2 => ftl.flush(d).expect("flushed"),
+            3 | 4 => drop(ftl.deduplicate_step(d).expect("done")),
             _ => {
                 let id = if random.chance(2, 5) { random.below(40) } else { 1000 + step };
                 let word = [None, None, Some(true), Some(false)][words.below(4) as usize];
-                ftl.write_asked(lpn, &page(id), word, &mut log).expect("written");
+                ftl.write_asked(lpn, &page(id), word, d).expect("written");
             }
         }
     }
-    while ftl.deduplicate_step(&mut log).expect("done") {}
+    while ftl.deduplicate_step(d).expect("done") {}
     ftl.check_invariants();
     let places = (0..300).map(|lpn| ftl.locate(lpn)).collect();
     let counters = ftl.counters();
@@ -129,40 +132,7 @@ fn run<N: Nand, P: Policy<N::Page>>(
 }
 
 fn bytes(id: u64) -> PageBytes {
-    PageBytes::from(SplitMix64::new(id).bytes(PAGE))
-}
-
-/// Fingerprints of identities: those of the bytes that they stand for.
-struct Named(Bytes);
-
-fn behind(identity: &Identity) -> PageBytes {
-    bytes(identity.0 as u64)
-}
-
-impl Fingerprinting<Identity> for Named {
-    fn light(&mut self, page: &Identity) -> u32 {
-        self.0.light(&behind(page))
-    }
-
-    fn strong(&mut self, page: &Identity) -> u128 {
-        self.0.strong(&behind(page))
-    }
-
-    fn parity(&mut self, lpn: u32, page: &Identity) -> u64 {
-        self.0.parity(lpn, &behind(page))
-    }
-
-    fn plain_parity(&mut self, page: &Identity) -> u64 {
-        self.0.plain_parity(&behind(page))
-    }
-
-    fn codewords(&mut self, page: &Identity, each: &mut dyn FnMut(u128)) {
-        self.0.codewords(&behind(page), each);
-    }
-
-    fn configure(&mut self, truncation: Truncation, strong: FingerprintKind) {
-        Fingerprinting::<PageBytes>::configure(&mut self.0, truncation, strong);
-    }
+    fingerprints::bytes(id, PAGE)
 }
 
 #[test]
@@ -178,10 +148,10 @@ fn bytes_and_identities_decide_alike_under_every_policy() {
 
             let seed_source = channel.scrambler.as_ref().map(|s| s.seed_source);
             let site = spec.site(seed_source);
-            let fingerprints = Named(fingerprints(&spec));
+            let fingerprints = Prints::Behind(Box::new(fingerprints(&spec)), PAGE);
             let options = &spec.dedup.options;
             let policy = AnyPolicy::new(info.name, options, &site, fingerprints).expect("known");
-            let nand = IdentityNand::new(spec.geometry);
+            let nand = array(spec.geometry);
             let ideal = run(nand, policy, durability, seed, Identity::of_number);
             assert_eq!(real.2, ideal.2, "{what}: counts");
             let differ = real.0.ops.iter().zip(&ideal.0.ops).position(|(a, b)| a != b);

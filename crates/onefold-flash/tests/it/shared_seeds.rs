@@ -5,7 +5,9 @@ use onefold_block::SplitMix64;
 use onefold_flash::nand::bytes::PageBytes;
 use onefold_flash::nand::{ByteNand, Nand as _, PageKey, WearModel};
 use onefold_flash::spec::DriveSpec;
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::validation::kinds::untimed;
 
 const PAGE: usize = 1024;
 
@@ -39,17 +41,17 @@ fn whoever_reads_a_shared_page_gets_what_its_first_writer_wrote() {
         let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
         let content = PageBytes::from(SplitMix64::new(77).bytes(PAGE));
         for lpn in [3, 9, 150] {
-            ftl.write(lpn, &content, &mut Untimed).expect("written");
+            ftl.write(lpn, &content, &mut untimed()).expect("written");
         }
         assert_eq!(ftl.counters().inline_pages, 2, "{scrambler}");
         // The first writer goes away; its seed stays.
-        ftl.trim(3, &mut Untimed).expect("trimmed");
+        ftl.trim(3, &mut untimed()).expect("trimmed");
         let mut places = vec![ftl.locate(9).expect("stored")];
         let mut random = SplitMix64::new(5);
         for step in 0..4000 {
             let lpn = 10 + random.below(100) as u32;
             let page = PageBytes::from(SplitMix64::new(1000 + step).bytes(PAGE));
-            ftl.write(lpn, &page, &mut Untimed).expect("written");
+            ftl.write(lpn, &page, &mut untimed()).expect("written");
             let place = ftl.locate(9).expect("stored");
             if places.last() != Some(&place) {
                 places.push(place);
@@ -58,7 +60,7 @@ fn whoever_reads_a_shared_page_gets_what_its_first_writer_wrote() {
                 assert_eq!(oob.seed, 3, "{scrambler}: the first writer's address");
             }
             for reader in [9, 150] {
-                let read = ftl.read(reader, &mut Untimed).expect("read");
+                let read = ftl.read(reader, &mut untimed()).expect("read");
                 assert!(read.as_ref() == Some(&content), "{scrambler}: {reader} after {places:?}");
             }
         }

@@ -3,19 +3,22 @@
 
 use onefold_block::SplitMix64;
 use onefold_code::preset;
-use onefold_flash::dedup::NoDedup;
+use onefold_flash::dedup::{AnyPolicy, Bytes};
 use onefold_flash::ftl::Durability;
 use onefold_flash::nand::bytes::{BCH_NAME, ChannelSpec, MemStore, PageBytes};
 use onefold_flash::nand::{
     ByteNand, Faults, Identity, IdentityNand, Nand, Oob, PageKey, Pattern, Payload, PowerCut,
     WearModel,
 };
-use onefold_flash::{Ftl, FtlSettings, Geometry, Untimed};
+use onefold_flash::{Ftl, FtlSettings, Geometry};
+
+use crate::support::none_of_bytes;
+use crate::validation::kinds::untimed;
 
 const PAGE: usize = 1024;
 const LOGICAL: u32 = 200;
 
-type Drive = Ftl<ByteNand<MemStore>, NoDedup>;
+type Drive = Ftl<ByteNand<MemStore>, AnyPolicy<Bytes>>;
 
 fn geometry() -> Geometry {
     Geometry {
@@ -43,7 +46,7 @@ fn drive(spread_patterns: bool) -> Drive {
         spread_patterns,
         ..FtlSettings::default()
     };
-    Ftl::format(nand(WearModel::none()), NoDedup, settings).expect("fits")
+    Ftl::format(nand(WearModel::none()), none_of_bytes(), settings).expect("fits")
 }
 
 /// A page of a family: the family's bytes, and a tenth that is its own.
@@ -69,10 +72,10 @@ fn filled(spread: bool, plain: bool, rewritten: u32) -> Drive {
         let bytes = page(random.below(3), u64::from(number));
         holds[lpn as usize].clone_from(&bytes);
         let page = if plain { PageBytes::plain_on_flash(bytes) } else { PageBytes::from(bytes) };
-        drive.write(lpn, &page, &mut Untimed).expect("written");
+        drive.write(lpn, &page, &mut untimed()).expect("written");
     }
     for (lpn, bytes) in (0..).zip(&holds) {
-        let read = drive.read(lpn, &mut Untimed).expect("read").expect("stored");
+        let read = drive.read(lpn, &mut untimed()).expect("read").expect("stored");
         assert_eq!(&read[..], &bytes[..], "page {lpn}");
     }
     drive.check_invariants();

@@ -1,6 +1,7 @@
 //! Small drives for tests, and what becomes of requests that are given to them.
 
 use onefold_flash::DriveSpec;
+use onefold_flash::dedup::{AnyPolicy, Bytes};
 use onefold_flash::run::{Completion, Report, RunOptions, run};
 use onefold_flash::spec::{ParseError, SpecBuilder};
 use onefold_workload::Request;
@@ -14,6 +15,11 @@ pub fn try_drive(text: &str, assignments: &[&str]) -> Result<DriveSpec, ParseErr
 /// The drive that a text describes, and what is set after it.
 pub fn drive(text: &str, assignments: &[&str]) -> DriveSpec {
     try_drive(text, assignments).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// No deduplication, of the type that any policy for bytes has.
+pub fn none_of_bytes() -> AnyPolicy<Bytes> {
+    drive("", &["dedup.policy=none"]).bytes_policy().expect("it takes no options")
 }
 
 /// What is set for a policy to look at whole pages of so many bytes.

@@ -4,11 +4,11 @@
 
 use onefold_block::SplitMix64;
 
-use onefold_flash::dedup::{AnyPolicy, Identities, NoDedup, Policy, Site};
+use onefold_flash::dedup::{AnyPolicy, Identities, Policy, Site};
 use onefold_flash::ftl::{Ftl, FtlError, FtlSettings};
-use onefold_flash::nand::{Identity, IdentityNand, Nand};
-use onefold_flash::op::Untimed;
+use onefold_flash::nand::{Identity, Nand};
 
+use super::kinds::{Array, array, none, untimed};
 use super::laws;
 use super::perfect::PerfectTable;
 use super::plane::plane;
@@ -71,13 +71,10 @@ impl Draws {
         laws::dedup_live_pages(f64::from(self.logical), self.contents as f64)
     }
 
-    fn fill<P: Policy<Identity>>(
-        &mut self,
-        ftl: &mut Ftl<IdentityNand, P>,
-    ) -> Result<(), FtlError> {
+    fn fill<P: Policy<Identity>>(&mut self, ftl: &mut Ftl<Array, P>) -> Result<(), FtlError> {
         for lpn in 0..self.logical {
             let page = self.content();
-            ftl.write(lpn, &page, &mut Untimed)?;
+            ftl.write(lpn, &page, &mut untimed())?;
         }
         Ok(())
     }
@@ -87,7 +84,7 @@ impl Draws {
 fn full(blocks: u32) -> Result<u32, FtlError> {
     let logical_pages = plane(blocks, NP).pages() / 4;
     let settings = FtlSettings { logical_pages, ..FtlSettings::default() };
-    let ftl = Ftl::format(IdentityNand::new(plane(blocks, NP)), NoDedup, settings)?;
+    let ftl = Ftl::format(array(plane(blocks, NP)), none(), settings)?;
     Ok((ftl.effective_alpha() * f64::from(logical_pages)) as u32)
 }
 
@@ -127,13 +124,13 @@ fn at_once<P: Policy<Identity>>(
     let logical = logical.min(full - 8 * NP);
     let mut draws = Draws::new(logical, ratio);
     let settings = FtlSettings { logical_pages: logical, ..FtlSettings::default() };
-    let nand = IdentityNand::new(plane(scale.blocks, NP));
+    let nand = array(plane(scale.blocks, NP));
     let mut ftl = Ftl::format(nand, policy, settings)?;
     draws.fill(&mut ftl)?;
-    measure(&mut ftl, Scale { measured: 0, ..scale }, || draws.next())?;
+    measure(&mut ftl, Scale { measured: 0, ..scale }, &mut untimed(), &mut || draws.next())?;
     let before = *ftl.counters();
     let live_before = live_pages(&ftl);
-    measure(&mut ftl, Scale { warm: 0, ..scale }, || draws.next())?;
+    measure(&mut ftl, Scale { warm: 0, ..scale }, &mut untimed(), &mut || draws.next())?;
     let after = *ftl.counters();
     let written = (after.host_pages_written - before.host_pages_written) as f64;
     let inline = (after.inline_pages - before.inline_pages) as f64;
@@ -162,16 +159,16 @@ pub fn idle(scale: Scale, ratio: f64, case: Case) -> Result<Row, FtlError> {
     let logical = (f64::from(full) * 0.8) as u32;
     let mut draws = Draws::new(logical, ratio);
     let settings = FtlSettings { logical_pages: logical, ..FtlSettings::default() };
-    let nand = IdentityNand::new(plane(scale.blocks, NP));
+    let nand = array(plane(scale.blocks, NP));
     let mut ftl = Ftl::format(nand, policy(case, scale.blocks)?, settings)?;
     draws.fill(&mut ftl)?;
     let mut live = 0.0;
     for moment in 0..MOMENTS * (scale.warm + scale.measured) {
         for _ in 0..logical / MOMENTS {
             let (lpn, page) = draws.next();
-            ftl.write(lpn, &page, &mut Untimed)?;
+            ftl.write(lpn, &page, &mut untimed())?;
         }
-        while ftl.deduplicate_step(&mut Untimed)? {}
+        while ftl.deduplicate_step(&mut untimed())? {}
         if moment >= MOMENTS * scale.warm {
             live += live_pages(&ftl) / f64::from(MOMENTS * scale.measured);
         }

@@ -3,6 +3,7 @@
 //! Room: onefold-flash.   Source: docs/ssd-validation.md, V1 to V5, V8 and V9.
 
 pub mod content;
+pub mod kinds;
 pub mod laws;
 pub mod perfect;
 pub mod plane;

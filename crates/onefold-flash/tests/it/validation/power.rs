@@ -9,11 +9,11 @@ use onefold_flash::Geometry;
 use onefold_flash::dedup::Engine;
 use onefold_flash::ftl::{Durability, Ftl, FtlError, FtlSettings, Pacing, Recovered, VictimRule};
 use onefold_flash::nand::{Cut, Faults, Identity, IdentityNand, NandError, PowerCut, Sizes};
-use onefold_flash::op::Untimed;
 
+use super::kinds::{Array, untimed};
 use super::perfect::PerfectTable;
 
-type Drive = Ftl<PowerCut<IdentityNand>, PerfectTable>;
+type Drive = Ftl<Array, PerfectTable>;
 
 /// What a seed went through.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,7 +137,7 @@ fn run(seed: u64, durability: Durability, grain: Grain) -> Result<Ordeal, String
             ordeal.ended = true;
         }
         if durability == Durability::Protected {
-            let stored = drive.power_loss(&mut Untimed);
+            let stored = drive.power_loss(&mut untimed());
             stored.map_err(|error| format!("power loss: {error}"))?;
             if !ended {
                 model.settle();
@@ -263,7 +263,7 @@ fn act(
                 let page = Identity::of_number(content);
                 let before = model.now(lpn);
                 model.set(lpn, Some(content));
-                let answer = done(drive.write(lpn, &page, &mut Untimed), &mut ended)?;
+                let answer = done(drive.write(lpn, &page, &mut untimed()), &mut ended)?;
                 if answer.is_none() && ended {
                     // Refused for want of space: still the old content.
                     model.set(lpn, before);
@@ -276,15 +276,15 @@ fn act(
                 trim(drive, model, lpn, count.min(40), &mut ended)?
             }
             74..80 => {
-                let flushed = done(drive.flush(&mut Untimed), &mut ended)?;
+                let flushed = done(drive.flush(&mut untimed()), &mut ended)?;
                 if flushed.is_some() {
                     model.settle();
                 }
                 flushed
             }
-            80..90 => done(drive.deduplicate_step(&mut Untimed), &mut ended)?.map(drop),
+            80..90 => done(drive.deduplicate_step(&mut untimed()), &mut ended)?.map(drop),
             90..96 => {
-                let read = done(drive.read(lpn, &mut Untimed), &mut ended)?;
+                let read = done(drive.read(lpn, &mut untimed()), &mut ended)?;
                 if let Some(page) = read
                     && page.map(|page| page.0 as u64) != model.now(lpn)
                 {
@@ -294,9 +294,9 @@ fn act(
             }
             96..99 => {
                 let plane = random.below(u64::from(drive.geometry().planes())) as u32;
-                done(drive.collect_idle(plane, &mut Untimed), &mut ended)?.map(drop)
+                done(drive.collect_idle(plane, &mut untimed()), &mut ended)?.map(drop)
             }
-            _ => done(drive.checkpoint(&mut Untimed), &mut ended)?,
+            _ => done(drive.checkpoint(&mut untimed()), &mut ended)?,
         };
         if answer.is_none() {
             break;
@@ -315,7 +315,7 @@ fn trim(
     for lpn in lpn..lpn + count {
         model.set(lpn, None);
     }
-    done(drive.trim_range(lpn, count, &mut Untimed), ended)
+    done(drive.trim_range(lpn, count, &mut untimed()), ended)
 }
 
 /// Opens the drive again, with the power going off in the middle of that at times.
@@ -352,7 +352,8 @@ fn recover(
 /// Every logical page must have an allowed content, which is durable from now on.
 fn verify(drive: &mut Drive, model: &mut Model) -> Result<(), String> {
     for lpn in 0..drive.settings().logical_pages {
-        let page = drive.read(lpn, &mut Untimed).map_err(|error| format!("LPN {lpn}: {error}"))?;
+        let page =
+            drive.read(lpn, &mut untimed()).map_err(|error| format!("LPN {lpn}: {error}"))?;
         let content = page.map(|page| page.0 as u64);
         let allowed = &mut model.allowed[lpn as usize];
         if !allowed.contains(&content) {

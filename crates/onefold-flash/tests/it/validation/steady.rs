@@ -7,7 +7,7 @@ use onefold_flash::Geometry;
 use onefold_flash::dedup::{NoDedup, Policy};
 use onefold_flash::ftl::{Counters, Ftl, FtlError, FtlSettings, Temperature, VictimRule};
 use onefold_flash::nand::{BlankNand, Nand};
-use onefold_flash::op::{OpKind, Untimed};
+use onefold_flash::op::{Driver, OpKind, Untimed};
 
 use super::laws;
 pub use super::plane::plane;
@@ -76,12 +76,13 @@ pub fn waf_between(before: &Counters, after: &Counters) -> f64 {
 pub fn measure<N: Nand, P: Policy<N::Page>>(
     ftl: &mut Ftl<N, P>,
     scale: Scale,
-    mut draw: impl FnMut() -> (u32, N::Page),
+    d: &mut impl Driver,
+    draw: &mut dyn FnMut() -> (u32, N::Page),
 ) -> Result<f64, FtlError> {
     let logical = u64::from(ftl.settings().logical_pages);
     let mut write = |ftl: &mut Ftl<N, P>| {
         let (lpn, page) = draw();
-        ftl.write(lpn, &page, &mut Untimed)
+        ftl.write(lpn, &page, d)
     };
     for _ in 0..logical * u64::from(scale.warm) {
         write(ftl)?;
@@ -104,7 +105,7 @@ pub fn uniform(geometry: Geometry, settings: FtlSettings, scale: Scale) -> Resul
         ftl.write(lpn, &(), &mut Untimed)?;
     }
     let mut random = SplitMix64::new(settings.seed ^ 7);
-    measure(&mut ftl, scale, || (random.below(u64::from(logical)) as u32, ()))
+    measure(&mut ftl, scale, &mut Untimed, &mut || (random.below(u64::from(logical)) as u32, ()))
 }
 
 /// The same right after preconditioning, nothing written before.
@@ -120,7 +121,9 @@ pub fn preconditioned(
     ftl.precondition_steady(|_| ())?;
     let logical = u64::from(settings.logical_pages);
     let mut random = SplitMix64::new(settings.seed ^ 7);
-    measure(&mut ftl, Scale { warm: 0, ..scale }, || (random.below(logical) as u32, ()))
+    measure(&mut ftl, Scale { warm: 0, ..scale }, &mut Untimed, &mut || {
+        (random.below(logical) as u32, ())
+    })
 }
 
 /// V8: an instant steady state beside one that was written.
@@ -210,7 +213,9 @@ pub fn v2(scale: Scale) -> Result<Vec<Row>, FtlError> {
         let share = f64::from(percent) / 100.0;
         let kept = (f64::from(logical) * (1.0 - share)) as u32;
         ftl.trim_range(kept, logical - kept, &mut Untimed)?;
-        let measured = measure(&mut ftl, scale, || (random.below(u64::from(kept)) as u32, ()))?;
+        let measured = measure(&mut ftl, scale, &mut Untimed, &mut || {
+            (random.below(u64::from(kept)) as u32, ())
+        })?;
         let theory = laws::greedy(1.15 / (1.0 - share), 64);
         row(&format!("TRIM of {percent} %, greedy at alpha/(1-t)"), theory, measured);
     }
@@ -280,7 +285,7 @@ fn skewed(geometry: Geometry, settings: FtlSettings, scale: Scale) -> Result<f64
     let mut random = SplitMix64::new(11);
     // The cold four fifths see a fifth of the writes: they need longer to settle.
     let scale = Scale { warm: 3 * scale.warm, measured: 2 * scale.measured, ..scale };
-    measure(&mut ftl, scale, || {
+    measure(&mut ftl, scale, &mut Untimed, &mut || {
         let lpn =
             if random.chance(4, 5) { random.below(hot) } else { hot + random.below(logical - hot) };
         (lpn as u32, ())
