@@ -11,7 +11,6 @@ use super::error::DriveError;
 use super::files::{COPIES_FILE, MAKING_FILE, NAND_FILE, SPEC_FILE};
 use super::health::{FILES, SavedHealth};
 use super::stored_spec::{check_settings, settings, spec_text};
-use crate::dedup::NoDedup;
 use crate::ftl::Ftl;
 use crate::nand::Nand as _;
 use crate::nand::bytes::{ByteNand, CopyFile, Description, FileStore};
@@ -52,7 +51,7 @@ pub fn create(folder: &dyn Folder, spec: &DriveSpec) -> Result<(), DriveError> {
     let nand = ByteNand::create(store, spec.geometry, &channel, spec.wear_model())?;
     let mut nand = nand.with_engine(spec.engine(), spec.ftl.subpages);
     nand.sync().map_err(crate::FtlError::from)?;
-    let mut ftl = Ftl::format(nand, NoDedup, settings(spec))?;
+    let mut ftl = Ftl::format(nand, spec.bytes_policy()?, settings(spec))?;
     ftl.flush(&mut crate::Untimed)?;
     ftl.nand().sync_copies().map_err(crate::FtlError::from)?;
     let mut saved = SavedHealth { clean: true, ..SavedHealth::default() };

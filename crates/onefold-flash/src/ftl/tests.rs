@@ -19,21 +19,16 @@ mod state;
 mod told;
 mod waiting;
 
-use std::collections::BTreeSet;
-
 use crate::dedup::{Engine, NoDedup};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::stream::Stream;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Written};
 use crate::geometry::Geometry;
-use crate::nand::{
-    BlankNand, Cut, Faults, Identity, IdentityNand, Nand, NandError, PowerCut, Sizes,
-};
+use crate::nand::{BlankNand, Cut, Identity, IdentityNand, Nand, NandError, Sizes};
 use crate::op::{Cause, Untimed};
-use crate::testing::perfect::PerfectTable;
 use crate::testing::plane::plane;
 
-use told::{Telling, Told};
+use told::{Asked, Drive, Teller, Telling, Told};
 
 #[test]
 fn the_last_free_block_of_a_plane_is_for_what_collection_moves() {
@@ -150,37 +145,39 @@ fn a_shared_page_that_moves_keeps_who_named_it_before_it_was_shared() {
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let table = || PerfectTable::new(100, 1);
-    let nand = IdentityNand::new(plane(64, 16));
-    let mut ftl = Ftl::format(nand, table(), settings).expect("fits");
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(IdentityNand::new(plane(64, 16)), &told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings).expect("fits");
     let content = |lpn: u32| Identity::of_number(100 + u64::from(lpn));
     for lpn in 0..16 {
-        ftl.write(lpn, &content(lpn), &mut Untimed).expect("writes");
+        ftl.write(lpn, &content(lpn), d).expect("writes");
     }
     let first = ftl.locate(0).expect("written");
     let block = ftl.layout.block_of(first);
     // All but the first page of the block die, and what says so is stored.
     for lpn in 1..33 {
         let other = Identity::of_number(1000 + u64::from(lpn));
-        ftl.write(lpn, &other, &mut Untimed).expect("writes");
+        ftl.write(lpn, &other, d).expect("writes");
     }
-    ftl.flush(&mut Untimed).expect("flushes");
+    ftl.flush(d).expect("flushes");
     assert_eq!(ftl.space.blocks().live(block), 1);
-    ftl.write(100, &content(0), &mut Untimed).expect("writes");
+    ftl.write(100, &content(0), d).expect("writes");
     assert_eq!(ftl.locate(100), Some(first), "shared, and not flushed");
     assert!(!ftl.pending_records().is_empty());
     let mut steps = 0;
     while ftl.layout.block_of(ftl.locate(0).expect("there")) == block
         || ftl.space.blocks().written(block) > 0
     {
-        assert!(ftl.collect_idle(0, &mut Untimed).expect("collects"), "step {steps}");
+        assert!(ftl.collect_idle(0, d).expect("collects"), "step {steps}");
         steps += 1;
     }
     // The power goes.
-    let (mut ftl, report) = Ftl::open(ftl.into_nand(), table(), settings).expect("opens");
+    let (mut ftl, report) =
+        Ftl::open(ftl.into_nand(), Teller::perfect(&told), settings).expect("opens");
     assert_eq!(report.lost_entries, 0);
     ftl.check_invariants();
-    assert_eq!(ftl.read(0, &mut Untimed).expect("reads"), Some(content(0)), "it was flushed");
+    assert_eq!(ftl.read(0, d).expect("reads"), Some(content(0)), "it was flushed");
 }
 
 #[test]
@@ -190,26 +187,27 @@ fn a_checkpoint_leaves_nothing_that_is_not_stored() {
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let table = PerfectTable::new(100, 1);
-    let mut ftl = Ftl::format(IdentityNand::new(plane(64, 16)), table, settings).unwrap();
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(IdentityNand::new(plane(64, 16)), &told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings).unwrap();
     let segments = ftl.own.slots().segments;
     for round in 1..4_u64 {
         for lpn in 0..60 {
             // Half of them are shared, which the journal says alone.
             let content = Identity::of_number(round * 1000 + u64::from(lpn / 2));
-            ftl.write(lpn, &content, &mut Untimed).expect("writes");
+            ftl.write(lpn, &content, d).expect("writes");
         }
-        ftl.flush(&mut Untimed).expect("flushes");
+        ftl.flush(d).expect("flushes");
         assert!(ftl.journal.has_pages());
-        ftl.checkpoint(&mut Untimed).expect("checkpoints");
+        ftl.checkpoint(d).expect("checkpoints");
         assert!((0..segments).all(|at| ftl.books.segments().is_clean(at)), "round {round}");
         assert!(!ftl.journal.has_pages(), "round {round}: what was replayed is not again");
         assert_eq!(ftl.counters().checkpoints, round);
     }
-    let (mut ftl, report) =
-        Ftl::open(ftl.into_nand(), PerfectTable::new(100, 1), settings).unwrap();
+    let (mut ftl, report) = Ftl::open(ftl.into_nand(), Teller::perfect(&told), settings).unwrap();
     assert_eq!((report.replayed, report.lost_entries), (0, 0));
-    let held = ftl.read(59, &mut Untimed).expect("reads");
+    let held = ftl.read(59, d).expect("reads");
     assert_eq!(held, Some(Identity::of_number(3029)));
 }
 
@@ -218,20 +216,22 @@ fn a_checkpoint_leaves_nothing_that_is_not_stored() {
 fn a_mapping_page_is_stored_after_the_records_that_it_needs_and_waits_for_no_others() {
     for durability in [Durability::Journal, Durability::Protected] {
         let settings = FtlSettings { logical_pages: 200, durability, ..FtlSettings::default() };
-        let table = PerfectTable::new(100, 1);
+        let told = Told::default();
+        let d = &mut Asked::new(&told);
         let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
-        let mut ftl = Ftl::format(IdentityNand::new(geometry), table, settings).expect("fits");
+        let nand = Telling::new(IdentityNand::new(geometry), &told);
+        let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings).expect("fits");
         let content = Identity::of_number(7);
         for lpn in [3, 100] {
-            ftl.write(lpn, &content, &mut Untimed).expect("writes");
+            ftl.write(lpn, &content, d).expect("writes");
         }
         let pending = ftl.pending_records().len();
         assert!(pending > 0, "{durability:?}: who shares is known to records in memory");
         let entries = ftl.own.slots().entries;
         // Another part of the map needs none of them.
-        ftl.store_segment(150 / entries, &mut Untimed).expect("stored");
+        ftl.store_segment(150 / entries, d).expect("stored");
         assert_eq!(ftl.pending_records().len(), pending, "{durability:?}");
-        ftl.store_segment(100 / entries, &mut Untimed).expect("stored");
+        ftl.store_segment(100 / entries, d).expect("stored");
         // Capacitors store what is in memory when the power goes.
         let left = if durability == Durability::Protected { pending } else { 0 };
         assert_eq!(ftl.pending_records().len(), left, "{durability:?}");
@@ -245,23 +245,25 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
         durability: Durability::Journal,
         ..FtlSettings::default()
     };
-    let nand = PowerCut::new(IdentityNand::new(plane(64, 16)), Faults::default());
-    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(IdentityNand::new(plane(64, 16)), &told);
+    let mut ftl = Ftl::format(nand, Teller::none(&told), settings).expect("fits");
     for content in 0..34 {
-        ftl.write(content % 17, &Identity::of_number(content.into()), &mut Untimed).unwrap();
+        ftl.write(content % 17, &Identity::of_number(content.into()), d).unwrap();
     }
-    ftl.flush(&mut Untimed).expect("flushes");
+    ftl.flush(d).expect("flushes");
     let geometry = *ftl.nand.geometry();
     let emptied = |ftl: &Ftl<_, _>, block: u32| {
         ftl.space.blocks().state(block) == BlockState::Full && ftl.space.blocks().live(block) == 0
     };
     let block = (0..geometry.blocks()).find(|&block| emptied(&ftl, block)).expect("one is dead");
-    ftl.nand.cut_after(0, Cut::Torn);
-    let cut = ftl.erase_block(block, Cause::Gc, &mut Untimed);
+    ftl.nand.inner.cut_after(0, Cut::Torn);
+    let cut = ftl.erase_block(block, Cause::Gc, d);
     assert!(matches!(cut, Err(FtlError::Nand(NandError::PowerOff))), "{cut:?}");
     let mut nand = ftl.into_nand();
-    nand.restore();
-    let (mut ftl, report) = Ftl::open(nand, NoDedup, settings).expect("opens");
+    nand.inner.restore();
+    let (mut ftl, report) = Ftl::open(nand, Teller::none(&told), settings).expect("opens");
     assert_eq!(report.blocks_erased, 1);
     assert_eq!(
         (ftl.space.blocks().state(block), ftl.space.blocks().written(block)),
@@ -269,7 +271,7 @@ fn a_block_whose_erase_was_cut_short_is_erased_again_and_is_free() {
     );
     ftl.check_invariants();
     for lpn in 0..17 {
-        let held = ftl.read(lpn, &mut Untimed).expect("reads");
+        let held = ftl.read(lpn, d).expect("reads");
         assert_eq!(held, Some(Identity::of_number(u64::from(lpn) + 17)));
     }
 }
@@ -284,17 +286,14 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
         ..FtlSettings::default()
     };
     let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
-    let nand = Telling {
-        inner: PowerCut::new(IdentityNand::new(geometry), Faults::default()),
-        told: Told::default(),
-        torn: BTreeSet::new(),
-        unreadable: BTreeSet::new(),
-    };
-    let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(IdentityNand::new(geometry), &told);
+    let mut ftl = Ftl::format(nand, Teller::none(&told), settings).expect("fits");
     for lpn in 0..200 {
-        ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+        ftl.write(lpn, &Identity::of_number(lpn.into()), d).expect("writes");
     }
-    ftl.checkpoint(&mut Untimed).expect("checkpoints");
+    ftl.checkpoint(d).expect("checkpoints");
     let segments = ftl.own.slots().logical;
     let held: Vec<bool> = (0..segments).map(|segment| ftl.cache.holds(segment)).collect();
     assert_eq!(held.iter().filter(|&&held| held).count(), 4);
@@ -303,21 +302,21 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
     for segment in [flash_only, in_dram] {
         let place = ftl.own.place(segment).expect("stored");
         ftl.nand.unreadable.insert(place);
-        ftl.move_meta(segment, &mut Untimed).expect("moved");
+        ftl.move_meta(segment, d).expect("moved");
         assert_ne!(ftl.own.place(segment), Some(place), "segment {segment}");
     }
     let in_flash = ftl.own.slots().lpns(flash_only);
     assert!(in_flash.into_iter().all(|lpn| ftl.books.locate_known(lpn).is_none()), "not loaded");
     ftl.check_invariants();
-    let expect = |ftl: &mut Ftl<Telling, NoDedup>, context: &str| {
+    let expect = |ftl: &mut Drive, d: &mut Asked, context: &str| {
         for lpn in 0..200 {
-            let held = ftl.read(lpn, &mut Untimed);
+            let held = ftl.read(lpn, d);
             let held = held.unwrap_or_else(|error| panic!("{context}, {lpn}: {error}"));
             assert_eq!(held, Some(Identity::of_number(lpn.into())), "{context}");
         }
     };
-    expect(&mut ftl, "at once");
-    ftl.flush(&mut Untimed).expect("flushes");
-    let (mut ftl, _) = Ftl::open(ftl.into_nand(), NoDedup, settings).expect("opens");
-    expect(&mut ftl, "opened again");
+    expect(&mut ftl, d, "at once");
+    ftl.flush(d).expect("flushes");
+    let (mut ftl, _) = Ftl::open(ftl.into_nand(), Teller::none(&told), settings).expect("opens");
+    expect(&mut ftl, d, "opened again");
 }

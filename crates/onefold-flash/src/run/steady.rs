@@ -353,7 +353,7 @@ mod tests {
 
     use super::*;
     use crate::dedup::{AnyPolicy, Identities, NoDedup};
-    use crate::nand::{Cut, Faults, Identity, IdentityNand, PowerCut};
+    use crate::nand::{Identity, IdentityNand, Interruptible as _};
     use crate::run::ready::{nand, site};
     use crate::run::request::Source;
     use crate::run::tests::told::{drive, holds};
@@ -470,9 +470,10 @@ mod tests {
     fn what_an_array_fails_of_while_it_is_filled_is_told() {
         let spec = drive(&["precondition=\"steady\"", "workload.request_pages=2"]);
         let broken = || {
-            let mut nand = PowerCut::new(IdentityNand::new(spec.geometry), Faults::default());
-            nand.cut_after(100, Cut::Before);
-            Ftl::format(nand, NoDedup, spec.run_settings()).expect("fits")
+            let nand = IdentityNand::new(spec.geometry);
+            let mut ftl = Ftl::format(nand, NoDedup, spec.run_settings()).expect("fits");
+            (20..spec.geometry.blocks()).for_each(|block| ftl.nand().mark_bad(block));
+            ftl
         };
         let filled = fill(&spec, &mut broken(), &mut Contents::Given);
         assert!(matches!(filled, Err(RunError::Idle { .. })), "{filled:?}");

@@ -106,6 +106,7 @@ impl Nand for Noted {
 struct Told {
     ops: Ops,
     compared: u64,
+    looked_up: u64,
     random: u64,
 }
 
@@ -120,8 +121,10 @@ impl Driver for Told {
         self.random = self.random.wrapping_mul(31) ^ u64::from(op.ppn);
     }
 
-    fn work(&mut self, work: Work, _foreground: bool) {
+    fn work(&mut self, work: Work, foreground: bool) {
         self.compared += u64::from(work == Work::Compare);
+        self.looked_up += u64::from(work == Work::Lookup);
+        assert!(foreground || work != Work::Lookup, "a request waits until it is looked up");
     }
 
     fn is_idle(&self, plane: u32) -> bool {
@@ -160,7 +163,7 @@ fn every_operation_on_the_flash_is_issued_once_and_no_other() {
                 ..FtlSettings::default()
             };
             let mut ftl = Ftl::format(nand, policy(case), settings).expect("fits");
-            let mut told = Told { ops: Ops::new(), compared: 0, random: 7 };
+            let mut told = Told { ops: Ops::new(), compared: 0, looked_up: 0, random: 7 };
             let mut random = SplitMix64::new(number as u64);
             // What formatting did is nobody's time.
             done.borrow_mut().clear();
@@ -199,7 +202,7 @@ fn nothing_is_done_past_the_end_of_the_drive() {
     let settings = FtlSettings { logical_pages: LOGICAL, ..FtlSettings::default() };
     let none = policy(("none", ""));
     let mut ftl = Ftl::format(array(GEOMETRY), none, settings).expect("fits");
-    let mut told = Told { ops: Ops::new(), compared: 0, random: 0 };
+    let mut told = Told { ops: Ops::new(), compared: 0, looked_up: 0, random: 0 };
     let page = Identity::of_number(3);
     for lpn in [LOGICAL, LOGICAL + 1, u32::MAX] {
         let told = &mut timed(&mut told);
@@ -224,4 +227,22 @@ fn nothing_is_done_past_the_end_of_the_drive() {
     assert!(told.ops.is_empty());
     assert_eq!(ftl.counters(), &onefold_flash::ftl::Counters::default());
     ftl.write(LOGICAL - 1, &page, &mut timed(&mut told)).expect("the last page is one");
+}
+
+#[test]
+fn every_request_looks_up_once() {
+    let settings = FtlSettings { logical_pages: LOGICAL, ..FtlSettings::default() };
+    let mut ftl = Ftl::format(array(GEOMETRY), policy(("none", "")), settings).expect("fits");
+    let mut told = Told { ops: Ops::new(), compared: 0, looked_up: 0, random: 0 };
+    let page = Identity::of_number(9);
+    ftl.write(3, &page, &mut timed(&mut told)).expect("writes");
+    assert_eq!(told.looked_up, 1);
+    ftl.read(3, &mut timed(&mut told)).expect("reads");
+    assert_eq!(told.looked_up, 2);
+    ftl.trim_range(3, 0, &mut timed(&mut told)).expect("nothing");
+    assert_eq!(told.looked_up, 2);
+    ftl.trim_range(3, 2, &mut timed(&mut told)).expect("trims");
+    assert_eq!(told.looked_up, 3);
+    ftl.write(LOGICAL, &page, &mut timed(&mut told)).expect_err("there is no such page");
+    assert_eq!(told.looked_up, 3);
 }

@@ -3,25 +3,24 @@
 
 use std::sync::Arc;
 
-use onefold_block::{BlockDevice as _, SplitMix64};
+use onefold_block::{BlockDevice as _, Folder as _, SimFolder, SplitMix64};
 
 use super::story::{Hand, PAGE, spec};
-use crate::dedup::NoDedup;
-use crate::drive::{Clock, Door, EmulatedDrive, Latencies, Pace};
+use crate::drive::{Clock, Door, EmulatedDrive, FileDrive, Latencies, Pace};
 use crate::ftl::{Ftl, FtlSettings};
-use crate::nand::bytes::MemStore;
+use crate::nand::bytes::{Description, FileStore};
 use crate::nand::{ByteNand, WearModel};
 
-fn drive(
-    wear: WearModel,
-    latencies: Latencies,
-    clock: &Arc<Hand>,
-) -> EmulatedDrive<MemStore, NoDedup> {
-    let spec = spec(&[]);
-    let nand = ByteNand::in_memory(spec.geometry, &spec.channel().unwrap(), wear).unwrap();
+fn drive(wear: WearModel, latencies: Latencies, clock: &Arc<Hand>) -> FileDrive {
+    let spec = spec(&["dedup.policy=none"]);
+    let channel = spec.channel().unwrap();
+    let description = Description::new(spec.geometry, &channel, "");
+    let media = SimFolder::new().create("nand").unwrap();
+    let store = FileStore::create(media, &description).unwrap();
+    let nand = ByteNand::create(store, spec.geometry, &channel, wear).unwrap();
     let settings =
         FtlSettings { logical_pages: 150, gc_reserve_blocks: 3, ..FtlSettings::default() };
-    let ftl = Ftl::format(nand, NoDedup, settings).unwrap();
+    let ftl = Ftl::format(nand, spec.bytes_policy().unwrap(), settings).unwrap();
     let pace = Pace::new(spec.geometry, latencies);
     let clock = Arc::<Hand>::clone(clock) as Arc<dyn Clock>;
     EmulatedDrive::new(ftl, pace, true, clock).unwrap()

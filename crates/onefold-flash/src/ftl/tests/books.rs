@@ -10,7 +10,7 @@ use crate::ftl::shared::{UNUSED, VirtualTable, stored_alias};
 use crate::ftl::{Durability, Ftl, FtlSettings};
 use crate::geometry::Geometry;
 use crate::nand::{Identity, IdentityNand};
-use crate::op::{Driver, FlashOp, Untimed, Work};
+use crate::op::Untimed;
 use crate::testing::plane::plane;
 
 type Drive = Ftl<IdentityNand, NoDedup>;
@@ -123,44 +123,7 @@ fn a_full_drive_has_no_more_of_its_map_in_dram_than_fits() {
     ftl.check_invariants();
 }
 
-/// Counts how often the map is looked up.
-#[derive(Default)]
-struct Lookups(u32);
-
-impl Driver for Lookups {
-    fn issue(&mut self, _op: FlashOp) {}
-
-    fn work(&mut self, work: Work, foreground: bool) {
-        assert!(foreground);
-        self.0 += u32::from(work == Work::Lookup);
-    }
-
-    fn is_idle(&self, _plane: u32) -> bool {
-        true
-    }
-
-    fn preferred_plane(&mut self) -> Option<u32> {
-        None
-    }
-
-    fn now_ns(&self) -> u64 {
-        0
-    }
-}
-
 #[test]
-fn every_request_looks_up_once() {
+fn a_map_of_no_pages_is_empty() {
     assert!(PageMap::new(0).is_empty());
-    let mut ftl = drive();
-    let mut lookups = Lookups::default();
-    ftl.write(3, &Identity::of_number(9), &mut lookups).expect("writes");
-    assert_eq!(lookups.0, 1);
-    ftl.read(3, &mut lookups).expect("reads");
-    assert_eq!(lookups.0, 2);
-    ftl.trim_range(3, 0, &mut lookups).expect("nothing");
-    assert_eq!(lookups.0, 2);
-    ftl.trim_range(3, 2, &mut lookups).expect("trims");
-    assert_eq!(lookups.0, 3);
-    ftl.write(200, &Identity::of_number(9), &mut lookups).expect_err("there is no such page");
-    assert_eq!(lookups.0, 3);
 }

@@ -1,15 +1,13 @@
 //! A page of the journal that is not full is stored again with what follows.
 //! Room: onefold-flash.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use super::told::{Asked, Table, Teller, Telling, Told};
+use super::told::{Asked, Teller, Telling, Told};
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
-use crate::nand::{Faults, Identity, IdentityNand, PowerCut};
+use crate::nand::{Identity, IdentityNand};
 use crate::op::{Cause, OpKind};
-use crate::testing::perfect::PerfectTable;
 use crate::testing::plane::plane;
 
 type Drive = Ftl<Telling, Teller>;
@@ -19,20 +17,14 @@ fn settings() -> FtlSettings {
     FtlSettings { logical_pages: 100, durability: Durability::Journal, ..FtlSettings::default() }
 }
 
-fn policy(told: &Told) -> Teller {
-    Teller { table: Table::Perfect(PerfectTable::new(100, 1)), told: told.clone(), apart_every: 0 }
-}
-
 /// A drive that was written, and so many of its pages trimmed with a flush after each; and where
 /// the page of the journal was after each of them.
 fn trimmed(count: u32) -> (Drive, Asked, Vec<u32>) {
     let told = Told::default();
     let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
-    let inner = PowerCut::new(IdentityNand::new(geometry), Faults::default());
-    let nand =
-        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
-    let mut driver = Asked { told: told.clone(), wants: Cell::new(None) };
-    let mut ftl = Ftl::format(nand, policy(&told), settings()).expect("fits");
+    let nand = Telling::new(IdentityNand::new(geometry), &told);
+    let mut driver = Asked::new(&told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings()).expect("fits");
     for lpn in 0..100 {
         let page = Identity::of_number(1 + u64::from(lpn));
         ftl.write(lpn, &page, &mut driver).expect("writes");
@@ -64,7 +56,7 @@ fn opened((ftl, mut driver, _): (Drive, Asked, Vec<u32>), torn: &[u32]) -> Resul
     let told = driver.told.clone();
     let mut nand = ftl.into_nand();
     nand.torn.extend(torn);
-    let (mut ftl, _) = match Ftl::open(nand, policy(&told), settings()) {
+    let (mut ftl, _) = match Ftl::open(nand, Teller::perfect(&told), settings()) {
         Ok(opened) => opened,
         Err(FtlError::Unrecoverable(why)) => return Err(why),
         Err(error) => panic!("{error}"),

@@ -9,8 +9,9 @@ use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
 use crate::nand::{Identity, IdentityNand};
 use crate::op::Untimed;
-use crate::testing::perfect::PerfectTable;
 use crate::testing::plane::plane;
+
+use super::told::{Asked, Teller, Telling, Told};
 
 type Drive = Ftl<IdentityNand, NoDedup>;
 
@@ -165,20 +166,23 @@ fn a_drive_without_journal_takes_no_records() {
 #[test]
 fn pending_records_bring_back_who_shares() {
     let settings = settings(Durability::Journal);
-    let table = || PerfectTable::new(100, 1);
-    let mut ftl = Ftl::format(nand(), table(), settings).expect("fits");
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(nand(), &told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings).expect("fits");
     for lpn in 0..40 {
-        ftl.write(lpn, &page(lpn), &mut Untimed).expect("writes");
+        ftl.write(lpn, &page(lpn), d).expect("writes");
     }
-    ftl.flush(&mut Untimed).expect("flushes");
-    ftl.write(60, &page(7), &mut Untimed).expect("writes");
-    ftl.trim(8, &mut Untimed).expect("trims");
+    ftl.flush(d).expect("flushes");
+    ftl.write(60, &page(7), d).expect("writes");
+    ftl.trim(8, d).expect("trims");
     let known = ftl.pending_records().to_vec();
     assert_eq!(known.len(), 3, "two who share, and a trim");
-    let (mut ftl, _) = Ftl::open_with(ftl.into_nand(), table(), settings, &known).expect("opens");
+    let opened = Ftl::open_with(ftl.into_nand(), Teller::perfect(&told), settings, &known);
+    let (mut ftl, _) = opened.expect("opens");
     assert_eq!(ftl.locate(60), ftl.locate(7));
     for (lpn, held) in [(7, Some(page(7))), (60, Some(page(7))), (8, None), (9, Some(page(9)))] {
-        assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), held, "page {lpn}");
+        assert_eq!(ftl.read(lpn, d).expect("reads"), held, "page {lpn}");
     }
     ftl.check_invariants();
 }

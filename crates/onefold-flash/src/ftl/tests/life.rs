@@ -2,7 +2,6 @@
 //! Room: onefold-flash.
 //! What it does while it is filled and while nothing new happens is told as a sum alone.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +13,7 @@ use super::plan::{Mix, Plan, planes, teller};
 use super::told::{Asked, Drive, Telling, Told};
 use crate::ftl::idle::{IdleWork, Scope};
 use crate::ftl::{Ftl, FtlError};
-use crate::nand::{Cut, Faults, Identity, IdentityNand, PowerCut};
+use crate::nand::{Cut, Identity, IdentityNand, PowerCut};
 
 /// A drive, what it should hold, and what was told of it.
 pub struct Life {
@@ -44,7 +43,7 @@ impl Life {
         };
         let drive = Ftl::format(nand, teller(&plan, &told), plan.settings).expect("fits");
         let mut life = Self {
-            driver: Asked { told: told.clone(), wants: Cell::new(None) },
+            driver: Asked::new(&told),
             work: IdleWork::new(plan.order, drive.counters()),
             random: SplitMix64::new(7),
             model: vec![None; plan.settings.logical_pages as usize],
@@ -237,9 +236,7 @@ impl Life {
             let done = self.drive.power_loss(&mut self.driver);
             self.line("the power goes", done.err().as_ref());
         }
-        let told = Told::default();
-        let inner = PowerCut::new(IdentityNand::new(planes(1, 1, 64)), Faults::default());
-        let none = Telling { inner, told, unreadable: BTreeSet::new(), torn: BTreeSet::new() };
+        let none = Telling::new(IdentityNand::new(planes(1, 1, 64)), &Told::default());
         let mut nand = std::mem::replace(self.drive.nand(), none);
         nand.inner.restore();
         self.open(nand);

@@ -1,14 +1,10 @@
 //! A mapping page that cannot be read any more while the drive goes on.
 //! Room: onefold-flash.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
-
-use super::told::{Asked, Table, Teller, Telling, Told};
+use super::told::{Asked, Teller, Telling, Told};
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings};
 use crate::geometry::Geometry;
-use crate::nand::{Faults, Identity, IdentityNand, PowerCut};
-use crate::testing::perfect::PerfectTable;
+use crate::nand::{Identity, IdentityNand};
 use crate::testing::plane::plane;
 
 /// Whose each page is says where what is not shared is; and what is written or trimmed after the
@@ -24,14 +20,9 @@ fn what_is_not_shared_is_found_without_its_mapping_page_and_nothing_old_comes_ba
     };
     let told = Told::default();
     let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
-    let inner = PowerCut::new(IdentityNand::new(geometry), Faults::default());
-    let nand =
-        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
-    let policy = || {
-        let table = Table::Perfect(PerfectTable::new(100, 1));
-        Teller { table, told: told.clone(), apart_every: 0 }
-    };
-    let mut driver = Asked { told: told.clone(), wants: Cell::new(None) };
+    let nand = Telling::new(IdentityNand::new(geometry), &told);
+    let policy = || Teller::perfect(&told);
+    let mut driver = Asked::new(&told);
     let mut ftl = Ftl::format(nand, policy(), settings).expect("fits");
     let shared = |lpn: u32| lpn % 16 == 5;
     let content = |lpn: u32| Identity::of_number(1 + if shared(lpn) { 5 } else { lpn.into() });
@@ -93,13 +84,9 @@ fn roots_states_and_journals_that_cannot_be_read_are_not_moved() {
         ..FtlSettings::default()
     };
     let told = Told::default();
-    let inner = PowerCut::new(IdentityNand::new(plane(64, 16)), Faults::default());
-    let nand =
-        Telling { inner, told: told.clone(), unreadable: BTreeSet::new(), torn: BTreeSet::new() };
-    let table = Table::Perfect(PerfectTable::new(100, 1));
-    let policy = Teller { table, told: told.clone(), apart_every: 0 };
-    let mut driver = Asked { told, wants: Cell::new(None) };
-    let mut ftl = Ftl::format(nand, policy, settings).expect("fits");
+    let nand = Telling::new(IdentityNand::new(plane(64, 16)), &told);
+    let mut driver = Asked::new(&told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings).expect("fits");
     ftl.write(3, &Identity::of_number(1), &mut driver).expect("writes");
     ftl.trim(3, &mut driver).expect("trims");
     ftl.flush(&mut driver).expect("flushes");

@@ -6,14 +6,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::dedup::{AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Verdict};
+use crate::dedup::{AnyPolicy, Identities, Look, Offline, Pair, Policy, Prepared, Site, Verdict};
 use crate::ftl::Ftl;
 use crate::geometry::Geometry;
 use crate::nand::{
-    Fragment, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Pattern, Payload, PowerCut,
+    Faults, Fragment, Identity, IdentityNand, Nand, NandError, Oob, PageKey, Pattern, Payload,
+    PowerCut,
 };
 use crate::op::{Driver, FlashOp, OpKind, Work};
 use crate::testing::perfect::PerfectTable;
+use crate::testing::plane::plane;
 
 /// A drive of which everything is told.
 pub type Drive = Ftl<Telling, Teller>;
@@ -179,11 +181,30 @@ impl Nand for Telling {
     }
 }
 
+impl Telling {
+    /// An array of which nothing goes wrong yet.
+    pub fn new(inner: IdentityNand, told: &Told) -> Self {
+        Self {
+            inner: PowerCut::new(inner, Faults::default()),
+            told: told.clone(),
+            torn: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
+        }
+    }
+}
+
 /// A driver that tells what it is asked to do, and may want host pages on one plane.
 #[derive(Debug)]
 pub struct Asked {
     pub told: Told,
     pub wants: Cell<Option<u32>>,
+}
+
+impl Asked {
+    /// A driver that wants nothing.
+    pub fn new(told: &Told) -> Self {
+        Self { told: told.clone(), wants: Cell::new(None) }
+    }
 }
 
 impl Driver for Asked {
@@ -246,6 +267,22 @@ pub struct Teller {
     pub told: Told,
     /// Pages whose content is a multiple of this are wanted apart; 0 for none.
     pub apart_every: u64,
+}
+
+impl Teller {
+    /// A policy that knows every page and shares all that it can inline.
+    pub fn perfect(told: &Told) -> Self {
+        let table = Table::Perfect(PerfectTable::new(100, 1));
+        Self { table, told: told.clone(), apart_every: 0 }
+    }
+
+    /// No deduplication.
+    pub fn none(told: &Told) -> Self {
+        let (site, options) = (Site::new(plane(1, 1), None), toml::Table::new());
+        let none = AnyPolicy::new::<Identity>("none", &options, &site, Identities);
+        let table = Table::Named(Box::new(none.expect("it takes no options")));
+        Self { table, told: told.clone(), apart_every: 0 }
+    }
 }
 
 impl Policy<Identity> for Teller {

@@ -7,8 +7,9 @@ use crate::ftl::view::view;
 use crate::ftl::{Durability, Ftl, FtlError, FtlSettings, Written};
 use crate::nand::{Identity, IdentityNand, Sizes};
 use crate::op::{Driver, FlashOp, Untimed, Work};
-use crate::testing::perfect::PerfectTable;
 use crate::testing::plane::plane;
+
+use super::told::{Asked, Teller, Telling, Told};
 
 fn settings() -> FtlSettings {
     FtlSettings { logical_pages: 200, subpages: 4, packing_pages: 2, ..FtlSettings::default() }
@@ -23,26 +24,29 @@ fn nand() -> IdentityNand {
 /// A page that waits takes so many logical ones, and the next of them shares it in the flash.
 #[test]
 fn many_wait_for_one_page_until_it_has_to_be_programmed() {
-    let mut ftl = Ftl::format(nand(), PerfectTable::new(100, 1), settings()).expect("fits");
+    let told = Told::default();
+    let d = &mut Asked::new(&told);
+    let nand = Telling::new(nand(), &told);
+    let mut ftl = Ftl::format(nand, Teller::perfect(&told), settings()).expect("fits");
     let page = Identity::of_number(7);
-    assert_eq!(ftl.write(3, &page, &mut Untimed).expect("writes"), Written::Waits);
-    assert_eq!(ftl.write(3, &page, &mut Untimed).expect("writes"), Written::SharesWaiting);
+    assert_eq!(ftl.write(3, &page, d).expect("writes"), Written::Waits);
+    assert_eq!(ftl.write(3, &page, d).expect("writes"), Written::SharesWaiting);
     let most = TOGETHER_MAX as u32;
     for lpn in 10..10 + most - 1 {
-        assert_eq!(ftl.write(lpn, &page, &mut Untimed).expect("writes"), Written::SharesWaiting);
+        assert_eq!(ftl.write(lpn, &page, d).expect("writes"), Written::SharesWaiting);
         let version = ftl.packing_version();
-        assert_eq!(ftl.write(lpn, &page, &mut Untimed).expect("again"), Written::SharesWaiting);
+        assert_eq!(ftl.write(lpn, &page, d).expect("again"), Written::SharesWaiting);
         assert_eq!(ftl.packing_version(), version, "it waits there already");
         ftl.check_invariants();
     }
     assert_eq!(ftl.waiting().next().expect("waits").0.len(), TOGETHER_MAX);
-    let Written::Shared { ppn } = ftl.write(100, &page, &mut Untimed).expect("writes") else {
+    let Written::Shared { ppn } = ftl.write(100, &page, d).expect("writes") else {
         panic!("one too many waits");
     };
     assert_eq!(ftl.waiting().count(), 0);
     for lpn in [3, 10, 11, 10 + most - 2, 100] {
         assert_eq!(ftl.locate(lpn), Some(ppn), "page {lpn}");
-        assert_eq!(ftl.read(lpn, &mut Untimed).expect("reads"), Some(page));
+        assert_eq!(ftl.read(lpn, d).expect("reads"), Some(page));
     }
     ftl.check_invariants();
     assert_eq!(ftl.counters().inline_pages, 2 * u64::from(most));

@@ -68,22 +68,36 @@ where
 mod tests {
     use super::*;
     use crate::dedup::NoDedup;
-    use crate::nand::{Cut, Faults, IdentityNand, PowerCut};
+    use crate::nand::{IdentityNand, Interruptible as _};
     use crate::run::ready::prepared;
     use crate::run::request::Source;
     use crate::spec::SpecBuilder;
 
-    /// How a run ends whose array loses its power after so many operations.
-    fn ends(operations: u64, two_threads: bool) -> Result<u64, String> {
-        let set =
-            ["precondition=none", "over_provisioning=0.3", "requests=3000", "queue_depth=100"];
+    /// How a run ends of whose blocks only the first can be programmed, with so many pages; all
+    /// of them, if that is nothing.
+    fn ends(pages: Option<u32>, two_threads: bool) -> Result<u64, String> {
+        let per_block = format!("pages_per_block={}", pages.unwrap_or(256).max(1));
+        let set = [
+            "channels=1",
+            "packages=1",
+            "dies_per_package=1",
+            "planes_per_die=1",
+            &per_block,
+            "precondition=none",
+            "over_provisioning=0.3",
+            "requests=3000",
+            "queue_depth=100",
+        ];
         let builder = SpecBuilder::preset("ses-slc").expect("a preset");
         let spec = set.iter().try_fold(builder, |builder, one| builder.set(one));
         let spec = spec.and_then(SpecBuilder::build).expect("a drive");
-        let mut nand = PowerCut::new(IdentityNand::new(spec.geometry), Faults::default());
-        nand.cut_after(operations, Cut::Before);
+        let nand = IdentityNand::new(spec.geometry);
         let source = Source::new(&spec, None).expect("a source");
-        let (ftl, host, _) = prepared(&spec, nand, NoDedup, source).expect("a drive");
+        let (mut ftl, host, _) = prepared(&spec, nand, NoDedup, source).expect("a drive");
+        if let Some(pages) = pages {
+            let bad = pages.min(1)..spec.geometry.blocks();
+            bad.for_each(|block| ftl.nand().mark_bad(block));
+        }
         let mut simulation = Simulation::new(&spec, ftl, host, None, None);
         let done = if two_threads {
             run(simulation, true).map(|simulation| simulation.tally.hash())
@@ -95,13 +109,13 @@ mod tests {
 
     #[test]
     fn what_the_ftl_fails_of_ahead_ends_the_run_at_that_request() {
-        for operations in [0, 1, 1023, 1024, 1500] {
-            let error = ends(operations, false).expect_err("the power is off");
-            assert!(error.contains(&format!("request {operations}")), "{error}");
-            assert_eq!(ends(operations, true), Err(error));
+        for pages in [0, 1, 1023, 1024, 1500] {
+            let error = ends(Some(pages), false).expect_err("the second block is bad");
+            assert!(error.contains(&format!("request {pages}")), "{error}");
+            assert_eq!(ends(Some(pages), true), Err(error));
         }
-        let hash = ends(1_000_000, false);
+        let hash = ends(None, false);
         assert!(hash.is_ok(), "{hash:?}");
-        assert_eq!(ends(1_000_000, true), hash);
+        assert_eq!(ends(None, true), hash);
     }
 }
