@@ -8,12 +8,12 @@ use onefold_block::conformance::check_device;
 use onefold_block::{BlockDevice, BlockError, SplitMix64};
 use onefold_code::preset;
 use onefold_flash::dedup::{AnyPolicy, Bytes};
-use onefold_flash::drive::{Clock, EmulatedDrive, Latencies, Pace, WallClock};
-use onefold_flash::nand::bytes::{ChannelSpec, MemStore, PageBytes};
+use onefold_flash::drive::{Clock, EmulatedDrive, FileDrive, Latencies, Pace, WallClock};
+use onefold_flash::nand::bytes::{ChannelSpec, FileStore, PageBytes};
 use onefold_flash::nand::{ByteNand, WearModel};
 use onefold_flash::{Ftl, FtlSettings, Geometry};
 
-use crate::support::none_of_bytes;
+use crate::support::{bytes_in_a_file, none_of_bytes};
 
 fn geometry(logical_pages: u32) -> Geometry {
     Geometry {
@@ -28,15 +28,15 @@ fn geometry(logical_pages: u32) -> Geometry {
     }
 }
 
-fn ftl(logical_pages: u32, wear: WearModel) -> Ftl<ByteNand<MemStore>, AnyPolicy<Bytes>> {
+fn ftl(logical_pages: u32, wear: WearModel) -> Ftl<ByteNand<FileStore>, AnyPolicy<Bytes>> {
     let scrambler = preset("lba-prbs31").ok();
     let channel = ChannelSpec { code: "ses-33x256".into(), scrambler };
-    let nand = ByteNand::in_memory(geometry(logical_pages), &channel, wear).expect("fits");
+    let nand = bytes_in_a_file(geometry(logical_pages), &channel, wear);
     let settings = FtlSettings { logical_pages, gc_reserve_blocks: 3, ..FtlSettings::default() };
     Ftl::format(nand, none_of_bytes(), settings).expect("fits")
 }
 
-fn drive(size: u64, wear: WearModel) -> EmulatedDrive<MemStore, AnyPolicy<Bytes>> {
+fn drive(size: u64, wear: WearModel) -> FileDrive {
     let ftl = ftl(size.div_ceil(4096) as u32, wear);
     let pace = Pace::new(*ftl.geometry(), Latencies::default());
     EmulatedDrive::new(ftl, pace, false, Arc::new(WallClock::start())).expect("pages of 4 KiB")

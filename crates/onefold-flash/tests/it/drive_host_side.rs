@@ -13,12 +13,13 @@ use onefold_flash::drive::{
     self, Clock, Door, DriveError, EmulatedDrive, HostScrambler, OpenDrive, Pace, SPEC_FILE,
     WallClock,
 };
-use onefold_flash::nand::bytes::{ByteNand, Channel, FileStore, RECORD_BYTES, Store as _};
+use onefold_flash::nand::bytes::{Channel, FileStore, RECORD_BYTES, Store as _};
 use onefold_flash::nand::{Nand as _, PageKey};
 use onefold_flash::spec::DriveSpec;
 use onefold_flash::{Ftl, FtlSettings};
 
 use crate::drive_power;
+use crate::support::bytes_in_a_file;
 
 const PAGE: usize = 1024;
 
@@ -160,14 +161,14 @@ fn a_host_that_scrambles_ahead_sees_a_block_device() {
             let mut spec = spec(ranges);
             spec.geometry.blocks_per_plane = size.div_ceil(PAGE as u64 * 16) as u32 + 9;
             let channel = spec.channel().expect("a preset");
-            let nand = ByteNand::in_memory(spec.geometry, &channel, spec.wear_model());
+            let nand = bytes_in_a_file(spec.geometry, &channel, spec.wear_model());
             let settings = FtlSettings {
                 logical_pages: size.div_ceil(PAGE as u64) as u32,
                 gc_reserve_blocks: 3,
                 ..FtlSettings::default()
             };
             let policy = spec.bytes_policy().expect("known");
-            let ftl = Ftl::format(nand.expect("fits"), policy, settings).expect("fits");
+            let ftl = Ftl::format(nand, policy, settings).expect("fits");
             let pace = Pace::new(spec.geometry, spec.latencies());
             let clock = Arc::new(WallClock::start());
             let drive = EmulatedDrive::new(ftl, pace, false, clock).expect("a power of two");

@@ -1,9 +1,12 @@
 //! Small drives for tests, and what becomes of requests that are given to them.
 
-use onefold_flash::DriveSpec;
+use onefold_block::{Folder as _, SimFolder};
 use onefold_flash::dedup::{AnyPolicy, Bytes};
+use onefold_flash::nand::bytes::{ChannelSpec, Description, FileStore};
+use onefold_flash::nand::{ByteNand, WearModel};
 use onefold_flash::run::{Completion, Report, RunOptions, run};
 use onefold_flash::spec::{ParseError, SpecBuilder};
+use onefold_flash::{DriveSpec, Geometry};
 use onefold_workload::Request;
 
 /// The drive that a text describes, and what is set after it, if it is one.
@@ -20,6 +23,17 @@ pub fn drive(text: &str, assignments: &[&str]) -> DriveSpec {
 /// No deduplication, of the type that any policy for bytes has.
 pub fn none_of_bytes() -> AnyPolicy<Bytes> {
     drive("", &["dedup.policy=none"]).bytes_policy().expect("it takes no options")
+}
+
+/// An array of bytes in a file in memory: of the type that emulated drives have.
+pub fn bytes_in_a_file(
+    geometry: Geometry,
+    channel: &ChannelSpec,
+    wear: WearModel,
+) -> ByteNand<FileStore> {
+    let media = SimFolder::new().create("nand").expect("made");
+    let store = FileStore::create(media, &Description::new(geometry, channel, ""));
+    ByteNand::create(store.expect("made"), geometry, channel, wear).expect("fits")
 }
 
 /// What is set for a policy to look at whole pages of so many bytes.
