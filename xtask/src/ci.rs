@@ -5,11 +5,32 @@
 //! Invariants: the last line of output is `N passed, N failed`: the tests that cargo counted, and
 //! one failure for each other step that failed, so that a failed build never reads as a pass.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, bail};
+
 use crate::count::Count;
+use crate::long_tests::Share;
 use crate::{cargo, test_programs};
+
+const USAGE: &str = "\
+usage: cargo xtask ci [--keep-going] [--whole] [--after PATH]
+
+  --keep-going     go on after a step has failed
+  --whole          run every long test, not only those whose turn it is (`xtask/long-tests.txt`)
+  --after PATH     before the tests run, read PATH to its end, and fail unless it ends with
+                   `installed`: `.ci/run` installs what tests need while the first steps run
+";
+
+/// What a run is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Options {
+    keep_going: bool,
+    whole: bool,
+    after: Option<PathBuf>,
+}
 
 /// One step: its name and the cargo call that repeats it.
 #[derive(Debug)]
@@ -48,6 +69,9 @@ const BEFORE: [Step; 5] = [
 const TESTS: Step =
     step("tests", &["test", "--workspace", "--no-fail-fast", "--features", FEATURES]);
 
+/// What the tests need is there: no cargo call, but somebody else's work.
+const INSTALLED: Step = step("install", &[]);
+
 /// One after the other, while the tests run. The smoke test of the benchmarks shares the tests'
 /// build: it shows that they run, and takes seconds instead of an optimised build's minutes.
 const BESIDE: [Step; 6] = [
@@ -80,6 +104,11 @@ impl Step {
         words.push("cargo".to_owned());
         words.extend(self.args.iter().map(|&arg| arg.to_owned()));
         words.join(" ")
+    }
+
+    /// What a person does to repeat it.
+    fn again(&self) -> String {
+        if self.args.is_empty() { ".ci/run".to_owned() } else { self.line() }
     }
 
     fn command(&self) -> std::process::Command {
@@ -120,23 +149,48 @@ struct Record {
 }
 
 /// All steps of one run.
+#[derive(Default)]
 struct Run {
     keep_going: bool,
     record: Mutex<Record>,
 }
 
-/// Run all steps, none after one has failed unless `keep_going`; what runs beside it comes to its
+/// Run all steps, none after one has failed unless it is to go on; what runs beside it comes to its
 /// end. Returns whether all passed.
-pub fn run(keep_going: bool) -> bool {
+pub fn run(args: &[String]) -> Result<bool> {
+    let Some(options) = options(args)? else {
+        print!("{USAGE}");
+        return Ok(true);
+    };
+    let share = if options.whole { Share::Whole } else { Share::of_this_commit()? };
     let start = Instant::now();
-    let run = Run { keep_going, record: Mutex::default() };
+    let run = Run { keep_going: options.keep_going, ..Run::default() };
     for step in &BEFORE {
         run.take(step);
     }
-    run.tests();
+    if let Some(path) = &options.after {
+        run.wait_for(path);
+    }
+    run.tests(share);
     let record = run.record.into_inner().unwrap_or_else(PoisonError::into_inner);
     record.tell(start.elapsed());
-    record.failed.is_empty()
+    Ok(record.failed.is_empty())
+}
+
+/// The options, or none if help is asked for.
+fn options(args: &[String]) -> Result<Option<Options>> {
+    let mut options = Options::default();
+    let mut words = args.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--keep-going" => options.keep_going = true,
+            "--whole" => options.whole = true,
+            "--after" => options.after = Some(words.next().context("--after needs a path")?.into()),
+            "-h" | "--help" => return Ok(None),
+            other => bail!("unknown: {other}\n\n{USAGE}"),
+        }
+    }
+    Ok(Some(options))
 }
 
 impl Run {
@@ -159,8 +213,19 @@ impl Run {
         }
     }
 
-    /// Build all tests and run them, and the other steps beside them.
-    fn tests(&self) {
+    /// Wait until somebody else has installed what the tests need, even after a failure: who
+    /// starts again soon finds nothing half installed.
+    fn wait_for(&self, path: &Path) {
+        let start = Instant::now();
+        let said = std::fs::read_to_string(path)
+            .unwrap_or_else(|error| format!("cannot read {}: {error}\n", path.display()));
+        let installed = said.trim_end().ends_with("installed");
+        println!("== {}\n{said}", INSTALLED.name);
+        println!("{}", self.record().add(&INSTALLED, installed, start.elapsed()));
+    }
+
+    /// Build all tests and run this share of them, and the other steps beside them.
+    fn tests(&self, share: Share) {
         if !self.goes_on() {
             return;
         }
@@ -169,7 +234,11 @@ impl Run {
         let outcome = match test_programs::build() {
             Ok(programs) => {
                 println!("built in {:.1} s", start.elapsed().as_secs_f64());
-                test_programs::run(programs, || self.beside())
+                let others = share.left_out_in_all();
+                if others > 0 {
+                    println!("{others} long tests have their turn with other commits");
+                }
+                test_programs::run(programs, share, || self.beside())
             }
             Err(error) => Err(error),
         };
@@ -233,7 +302,7 @@ impl Record {
             .collect();
         println!("{:.0} s in all: {}", total.as_secs_f64(), list.join(", "));
         for step in &self.failed {
-            println!("{} failed; to repeat it alone: {}", step.name, step.line());
+            println!("{} failed; to repeat it alone: {}", step.name, step.again());
         }
         println!("{} passed, {} failed", self.count.passed, self.failures());
     }
@@ -274,16 +343,43 @@ mod tests {
         assert_eq!(record.failures(), 0);
         record.add(&TESTS, false, Duration::ZERO);
         assert_eq!(record.failures(), 1, "the tests did not build");
-        record.count = Count { passed: 9, failed: 3 };
+        record.count = Count { passed: 9, failed: 3, left_out: 0 };
         assert_eq!(record.failures(), 3);
         assert!(record.add(&BESIDE[0], false, Duration::ZERO).contains("docs FAILED"));
         assert_eq!(record.failures(), 4);
     }
 
     #[test]
+    fn options_are_known_or_refused() {
+        let parsed =
+            |args: &[&str]| options(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
+        assert_eq!(parsed(&[]).unwrap(), Some(Options::default()));
+        let all = Options { keep_going: true, whole: true, after: Some("/x".into()) };
+        assert_eq!(parsed(&["--whole", "--after", "/x", "--keep-going"]).unwrap(), Some(all));
+        assert_eq!(parsed(&["--help"]).unwrap(), None);
+        assert!(parsed(&["--after"]).unwrap_err().to_string().contains("needs a path"));
+        assert!(parsed(&["--all"]).unwrap_err().to_string().contains("unknown: --all"));
+    }
+
+    #[test]
+    fn what_was_not_installed_is_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("told");
+        for (said, failures) in [("E: no such package\n", 1), ("fetched\ninstalled\n", 0)] {
+            std::fs::write(&told, said).unwrap();
+            let run = Run::default();
+            run.wait_for(&told);
+            assert_eq!(run.record().failures(), failures, "{said}");
+        }
+        let run = Run::default();
+        run.wait_for(&folder.path().join("missing"));
+        assert!(!run.goes_on());
+    }
+
+    #[test]
     fn after_a_failure_nothing_begins_unless_it_is_to_go_on() {
         for keep_going in [false, true] {
-            let run = Run { keep_going, record: Mutex::default() };
+            let run = Run { keep_going, ..Run::default() };
             assert!(run.goes_on());
             run.record().add(&BESIDE[0], false, Duration::ZERO);
             assert_eq!(run.goes_on(), keep_going);

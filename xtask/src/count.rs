@@ -6,6 +6,8 @@
 pub struct Count {
     pub passed: u64,
     pub failed: u64,
+    /// By the words of the call.
+    pub left_out: u64,
 }
 
 impl Count {
@@ -18,6 +20,7 @@ impl Count {
             match (number, words.next()) {
                 (Some(number), Some("passed")) => self.passed += number,
                 (Some(number), Some("failed")) => self.failed += number,
+                (Some(number), Some("filtered")) => self.left_out += number,
                 _ => {}
             }
         }
@@ -41,6 +44,6 @@ mod tests {
         ] {
             count.take(line);
         }
-        assert_eq!(count, Count { passed: 15, failed: 2 });
+        assert_eq!(count, Count { passed: 15, failed: 2, left_out: 7 });
     }
 }

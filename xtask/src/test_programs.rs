@@ -3,7 +3,8 @@
 //!
 //! `cargo test` runs one program after the other. A program that waits for a server, or whose last
 //! test takes a minute alone, then leaves processors idle: with two of them a third of the time.
-//! What else is to be done runs in the first lane, which takes test programs after it.
+//! What else is to be done runs in the first lane, which takes test programs after it. Of the tests
+//! that take long, a run has the share that it is told.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::cargo;
 use crate::ci::{FEATURES, TESTS_BUILD};
 use crate::count::Count;
+use crate::long_tests::Share;
 
 /// These take longest, so they begin first: what is short fills the gaps that they leave. The
 /// command's tests wait most, and most is done beside those that begin.
@@ -88,10 +90,18 @@ impl Program {
         (self.package() == COMMAND).then(used)
     }
 
-    /// Run it as cargo would: in its package's folder, with the programs' output kept.
-    fn run(&self) -> std::io::Result<Output> {
+    /// Run it as cargo would: in its package's folder, with the programs' output kept. The tests of
+    /// these names are left out.
+    fn run(&self, left_out: &[&str]) -> std::io::Result<Output> {
         let _used = self.uses_the_command();
-        Command::new(&self.path)
+        let mut command = Command::new(&self.path);
+        for test in left_out {
+            command.args(["--skip", test]);
+        }
+        if !left_out.is_empty() {
+            command.arg("--exact");
+        }
+        command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .stdin(Stdio::null())
@@ -106,9 +116,9 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// Run the tests, those in documentation, too, and `beside` meanwhile.
-pub fn run(waiting: Vec<Program>, beside: impl FnOnce() + Send) -> Result<Outcome> {
-    let (mut outcome, documentation) = in_lanes(waiting, || {
+/// Run this share of the tests, those in documentation, too, and `beside` meanwhile.
+pub fn run(waiting: Vec<Program>, share: Share, beside: impl FnOnce() + Send) -> Result<Outcome> {
+    let (mut outcome, documentation) = in_lanes(waiting, share, || {
         let documentation = documentation();
         beside();
         documentation
@@ -119,7 +129,11 @@ pub fn run(waiting: Vec<Program>, beside: impl FnOnce() + Send) -> Result<Outcom
 
 /// Run test programs in as many lanes as there are processors, of which the first begins with
 /// something else. Returns what both came to.
-fn in_lanes<T: Send>(mut waiting: Vec<Program>, before: impl FnOnce() -> T + Send) -> (Outcome, T) {
+fn in_lanes<T: Send>(
+    mut waiting: Vec<Program>,
+    share: Share,
+    before: impl FnOnce() -> T + Send,
+) -> (Outcome, T) {
     waiting.sort_by_key(Program::rank);
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     let waiting = Mutex::new(VecDeque::from(waiting));
@@ -128,8 +142,9 @@ fn in_lanes<T: Send>(mut waiting: Vec<Program>, before: impl FnOnce() -> T + Sen
         loop {
             let Some(program) = lock(&waiting).pop_front() else { break };
             let start = Instant::now();
-            let result = program.run();
-            lock(&outcome).add(&program, &result, start.elapsed());
+            let left_out = share.left_out(program.package(), &program.target);
+            let result = program.run(&left_out);
+            lock(&outcome).add(&program, &result, &left_out, start.elapsed());
         }
     };
     let before = thread::scope(|scope| {
@@ -170,7 +185,13 @@ fn documentation() -> Result<Output> {
 }
 
 impl Outcome {
-    fn add(&mut self, program: &Program, result: &std::io::Result<Output>, time: Duration) {
+    fn add(
+        &mut self,
+        program: &Program,
+        result: &std::io::Result<Output>,
+        left_out: &[&str],
+        time: Duration,
+    ) {
         println!(
             "\n     Ran {} of {} in {:.1} s",
             program.target,
@@ -179,8 +200,14 @@ impl Outcome {
         );
         let passed = match result {
             Ok(output) => {
+                let before = self.count.left_out;
                 self.show(output);
-                output.status.success()
+                let count = self.count.left_out - before;
+                let known = count == left_out.len() as u64;
+                if !known {
+                    println!("{count} left out of {left_out:?}: not all of them are tests here");
+                }
+                output.status.success() && known
             }
             Err(error) => {
                 println!("cannot run {}: {error}", program.path.display());
@@ -260,11 +287,29 @@ mod tests {
     fn a_program_that_fails_or_is_not_there_is_a_failure() {
         let mut outcome = Outcome { count: Count::default(), failed: Vec::new() };
         let failing = program("..", "it");
-        outcome.add(&failing, &Command::new(&failing.path).output(), Duration::ZERO);
+        outcome.add(&failing, &Command::new(&failing.path).output(), &[], Duration::ZERO);
         let missing = program("gone", "gone");
-        outcome.add(&missing, &missing.run(), Duration::ZERO);
+        outcome.add(&missing, &missing.run(&[]), &[], Duration::ZERO);
         assert_eq!(outcome.failed.len(), 2);
         assert_eq!(outcome.failed[1], "-p gone --lib --bins");
+    }
+
+    #[test]
+    fn a_test_that_is_to_be_left_out_must_be_there() {
+        let mut outcome = Outcome { count: Count::default(), failed: Vec::new() };
+        let program = program("onefold-pool", "it");
+        let result = || {
+            let line = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; \
+                        1 filtered out; finished in 0.51s";
+            Command::new("echo").arg(line).output()
+        };
+        outcome.add(&program, &result(), &["one"], Duration::ZERO);
+        assert_eq!(outcome.failed.len(), 0);
+        outcome.add(&program, &result(), &["one", "gone"], Duration::ZERO);
+        assert_eq!(outcome.failed, ["-p onefold-pool --test it"]);
+        let said = Program { path: "echo".into(), folder: "/".into(), ..program };
+        let output = said.run(&["one", "two"]).unwrap();
+        assert_eq!(output.stdout, b"--skip one --skip two --exact\n");
     }
 
     #[test]
@@ -276,9 +321,9 @@ mod tests {
         };
         let all = (0..20).map(|_| program("it", "/bin/true"));
         let all = all.chain([program("it", "/bin/false")]).collect();
-        let (outcome, before) = in_lanes(all, || 7);
+        let (outcome, before) = in_lanes(all, Share::Whole, || 7);
         assert_eq!((outcome.failed.len(), before), (1, 7));
-        let (outcome, before) = in_lanes(Vec::new(), || 8);
+        let (outcome, before) = in_lanes(Vec::new(), Share::Whole, || 8);
         assert_eq!((outcome.failed.len(), before), (0, 8));
     }
 

@@ -120,6 +120,9 @@ fn bench(root: &Path) -> PathBuf {
     root.join("target/tmp").join(concat!("rtl-", env!("CARGO_PKG_VERSION")))
 }
 
+/// As little optimising of the bench as lets it run for seconds: compiling takes longer.
+const OPTIMISING: &str = "OPT_FAST=-O1 OPT_GLOBAL=-O0";
+
 /// Builds the Verilated bench, unless the tests have done so or are about it: the words and their
 /// order are those of `crates/onefold-array/tests/it/rtl/mod.rs`.
 pub fn build(root: &Path) -> Result<()> {
@@ -128,7 +131,7 @@ pub fn build(root: &Path) -> Result<()> {
     let lock = fs::File::create(folder.join("lock"))?;
     lock.lock().context("cannot lock the bench")?;
     let mut command = Command::new("verilator");
-    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
+    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-MAKEFLAGS", OPTIMISING]);
     command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(&folder);
     command.args(sources(root, "rtl", "sv")?).args(sources(root, "rtl/harness", "sv")?);
     output(command.args(sources(root, "rtl/harness", "cpp")?))?;

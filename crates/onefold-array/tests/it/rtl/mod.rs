@@ -23,6 +23,9 @@ fn rtl() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl").canonicalize().unwrap()
 }
 
+/// As little optimising of the bench as lets it run for seconds: compiling takes longer.
+const OPTIMISING: &str = "OPT_FAST=-O1 OPT_GLOBAL=-O0";
+
 /// The bench, built once; nothing if there is no Verilator.
 fn bench() -> Option<&'static Path> {
     static BENCH: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -56,7 +59,7 @@ fn alone_in(folder: &Path, work: impl FnOnce()) {
 /// (`xtask/src/rtl/measure.rs`), so that who comes second has nothing to do.
 fn compile(folder: &Path) {
     let mut command = Command::new("verilator");
-    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1"]);
+    command.args(["-Wall", "--cc", "--exe", "--build", "-O3", "-MAKEFLAGS", OPTIMISING]);
     command.args(["--top-module", "bench", "-o", "bench", "--Mdir"]).arg(folder);
     command.args(sources(&rtl(), "sv")).args(sources(&rtl().join("harness"), "sv"));
     let out = command.args(sources(&rtl().join("harness"), "cpp")).output().unwrap();
