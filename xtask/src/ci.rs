@@ -12,16 +12,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::count::Count;
-use crate::long_tests::Share;
-use crate::{cargo, test_programs};
+use crate::turn::Share;
+use crate::{cargo, long_tests, test_programs};
 
 const USAGE: &str = "\
 usage: cargo xtask ci [--keep-going] [--whole] [--after PATH]
+       cargo xtask ci [--whole] --has STEP
 
   --keep-going     go on after a step has failed
-  --whole          run every long test, not only those whose turn it is (`xtask/long-tests.txt`)
-  --after PATH     before the tests run, read PATH to its end, and fail unless it ends with
-                   `installed`: `.ci/run` installs what tests need while the first steps run
+  --whole          everything, and not only the steps beside the tests and the long tests
+                   (`xtask/long-tests.txt`) whose turn it is with this commit
+  --after PATH     before anything runs that is built, read PATH to its end, and fail unless it
+                   ends with `installed`: `.ci/run` installs what is missing meanwhile
+  --has STEP       run nothing: end with status 0 if such a run has this step, and 1 if not
 ";
 
 /// What a run is asked for.
@@ -30,6 +33,7 @@ struct Options {
     keep_going: bool,
     whole: bool,
     after: Option<PathBuf>,
+    has: Option<String>,
 }
 
 /// One step: its name and the cargo call that repeats it.
@@ -72,19 +76,23 @@ const TESTS: Step =
 /// What the tests need is there: no cargo call, but somebody else's work.
 const INSTALLED: Step = step("install", &[]);
 
-/// One after the other, while the tests run. The smoke test of the benchmarks shares the tests'
-/// build: it shows that they run, and takes seconds instead of an optimised build's minutes.
-const BESIDE: [Step; 6] = [
-    Step {
-        name: "docs",
-        args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", FEATURES],
-        env: &[("RUSTDOCFLAGS", "--deny warnings")],
-    },
-    step("forms", &["xtask", "forms", "--rotate"]),
-    step("package", &["xtask", "package", "check"]),
-    step("rtl", &["xtask", "rtl", "--rotate"]),
-    step("bench", &["xtask", "bench", "--smoke"]),
-    step(BREAKAGES, &["xtask", "breakages", "--rotate", "--sample", "8"]),
+/// One after the other, while the tests run, each in its turn: a commit has those of one number.
+/// All numbers take about as long. The smoke test of the benchmarks shares the tests' build: it
+/// shows that they run, and takes seconds instead of an optimised build's minutes.
+const BESIDE: [(u64, Step); 6] = [
+    (
+        0,
+        Step {
+            name: "docs",
+            args: &["doc", "--quiet", "--workspace", "--no-deps", "--features", FEATURES],
+            env: &[("RUSTDOCFLAGS", "--deny warnings")],
+        },
+    ),
+    (1, step("forms", &["xtask", "forms", "--rotate"])),
+    (2, step("package", &["xtask", "package", "check"])),
+    (3, step("rtl", &["xtask", "rtl", "--rotate"])),
+    (3, step("bench", &["xtask", "bench", "--smoke"])),
+    (4, step(BREAKAGES, &["xtask", "breakages", "--rotate", "--sample", "8"])),
 ];
 
 /// It may build the command in another form, where tests and benchmarks find it.
@@ -163,6 +171,9 @@ pub fn run(args: &[String]) -> Result<bool> {
         return Ok(true);
     };
     let share = if options.whole { Share::Whole } else { Share::of_this_commit()? };
+    if let Some(step) = &options.has {
+        return has(share, step);
+    }
     let start = Instant::now();
     let run = Run { keep_going: options.keep_going, ..Run::default() };
     for step in &BEFORE {
@@ -177,6 +188,20 @@ pub fn run(args: &[String]) -> Result<bool> {
     Ok(record.failed.is_empty())
 }
 
+/// The steps beside the tests that a run with this share has.
+fn beside(share: Share) -> impl Iterator<Item = &'static Step> {
+    BESIDE.iter().filter(move |(place, _)| share.has(*place)).map(|(_, step)| step)
+}
+
+/// Whether a run with this share has a step.
+fn has(share: Share, name: &str) -> Result<bool> {
+    let in_turn = BESIDE.iter().any(|(_, step)| step.name == name);
+    if !in_turn && name != TESTS.name && !BEFORE.iter().any(|step| step.name == name) {
+        bail!("there is no step {name}");
+    }
+    Ok(!in_turn || beside(share).any(|step| step.name == name))
+}
+
 /// The options, or none if help is asked for.
 fn options(args: &[String]) -> Result<Option<Options>> {
     let mut options = Options::default();
@@ -185,6 +210,7 @@ fn options(args: &[String]) -> Result<Option<Options>> {
         match word {
             "--keep-going" => options.keep_going = true,
             "--whole" => options.whole = true,
+            "--has" => options.has = Some(words.next().context("--has needs a step")?.to_owned()),
             "--after" => options.after = Some(words.next().context("--after needs a path")?.into()),
             "-h" | "--help" => return Ok(None),
             other => bail!("unknown: {other}\n\n{USAGE}"),
@@ -230,19 +256,13 @@ impl Run {
             return;
         }
         println!("== {}: {}", TESTS.name, TESTS.line());
+        let others = long_tests::left_out_in_all(share);
+        if others > 0 {
+            println!("{others} long tests have their turn with other commits");
+        }
         let start = Instant::now();
-        let outcome = match test_programs::build() {
-            Ok(programs) => {
-                println!("built in {:.1} s", start.elapsed().as_secs_f64());
-                let others = share.left_out_in_all();
-                if others > 0 {
-                    println!("{others} long tests have their turn with other commits");
-                }
-                test_programs::run(programs, share, || self.beside())
-            }
-            Err(error) => Err(error),
-        };
-        let passed = match outcome {
+        let built = || println!("\nbuilt in {:.1} s", start.elapsed().as_secs_f64());
+        let passed = match test_programs::run(share, built, || self.beside(share)) {
             Ok(outcome) => {
                 self.record().count = outcome.count;
                 for program in &outcome.failed {
@@ -258,9 +278,9 @@ impl Run {
         println!("{}", self.record().add(&TESTS, passed, start.elapsed()));
     }
 
-    /// The steps for which the tests' build is enough.
-    fn beside(&self) {
-        for step in &BESIDE {
+    /// The steps of this share for which the tests' build is enough.
+    fn beside(&self, share: Share) {
+        for step in beside(share) {
             if !self.goes_on() {
                 return;
             }
@@ -311,10 +331,11 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turn::TURNS;
 
     #[test]
     fn a_step_tells_how_to_repeat_it() {
-        let docs = BESIDE.iter().find(|step| step.name == "docs").unwrap();
+        let docs = beside(Share::Whole).find(|step| step.name == "docs").unwrap();
         assert_eq!(
             docs.line(),
             "RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps \
@@ -339,13 +360,13 @@ mod tests {
     #[test]
     fn each_failure_counts_once_whether_tests_tell_of_it_or_not() {
         let mut record = Record::default();
-        assert!(record.add(&BESIDE[0], true, Duration::ZERO).contains("docs passed"));
+        assert!(record.add(&BESIDE[0].1, true, Duration::ZERO).contains("docs passed"));
         assert_eq!(record.failures(), 0);
         record.add(&TESTS, false, Duration::ZERO);
         assert_eq!(record.failures(), 1, "the tests did not build");
         record.count = Count { passed: 9, failed: 3, left_out: 0 };
         assert_eq!(record.failures(), 3);
-        assert!(record.add(&BESIDE[0], false, Duration::ZERO).contains("docs FAILED"));
+        assert!(record.add(&BESIDE[0].1, false, Duration::ZERO).contains("docs FAILED"));
         assert_eq!(record.failures(), 4);
     }
 
@@ -354,11 +375,26 @@ mod tests {
         let parsed =
             |args: &[&str]| options(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
         assert_eq!(parsed(&[]).unwrap(), Some(Options::default()));
-        let all = Options { keep_going: true, whole: true, after: Some("/x".into()) };
+        let after = Some("/x".into());
+        let all = Options { keep_going: true, whole: true, after, has: None };
         assert_eq!(parsed(&["--whole", "--after", "/x", "--keep-going"]).unwrap(), Some(all));
         assert_eq!(parsed(&["--help"]).unwrap(), None);
         assert!(parsed(&["--after"]).unwrap_err().to_string().contains("needs a path"));
         assert!(parsed(&["--all"]).unwrap_err().to_string().contains("unknown: --all"));
+    }
+
+    #[test]
+    fn each_step_is_had_by_whoever_has_its_turn() {
+        for (_, step) in &BESIDE {
+            let turns = (0..TURNS).filter(|&turn| has(Share::Turn(turn), step.name).unwrap());
+            assert_eq!(turns.count(), 1, "{}", step.name);
+            assert!(has(Share::Whole, step.name).unwrap());
+        }
+        for turn in (0..TURNS).map(Share::Turn) {
+            assert!(beside(turn).next().is_some(), "a run without a step beside its tests");
+            assert!(has(turn, "clippy").unwrap() && has(turn, "tests").unwrap());
+        }
+        assert!(has(Share::Whole, "dokcs").unwrap_err().to_string().contains("no step dokcs"));
     }
 
     #[test]
@@ -381,7 +417,7 @@ mod tests {
         for keep_going in [false, true] {
             let run = Run { keep_going, ..Run::default() };
             assert!(run.goes_on());
-            run.record().add(&BESIDE[0], false, Duration::ZERO);
+            run.record().add(&BESIDE[0].1, false, Duration::ZERO);
             assert_eq!(run.goes_on(), keep_going);
         }
     }

@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
-use crate::turn::commit_number;
+use crate::turn::choice;
 
 const USAGE: &str = "\
 usage: cargo xtask forms [--rotate]
@@ -51,7 +51,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let forms = match args.as_slice() {
         [] => [&[SMALLEST, DEFAULT], ALONE.as_slice()].concat(),
-        ["--rotate"] => vec![of_turn(commit_number(&crate::root()?)?)],
+        ["--rotate"] => vec![of_turn(choice(&crate::root()?)?)],
         ["-h" | "--help"] => {
             print!("{USAGE}");
             return Ok(true);

@@ -1,56 +1,30 @@
 //! Which of the tests that take long a run has: those whose turn it is, or all.
 //! Room: xtask.   In: `xtask/long-tests.txt`.
 //!
-//! A few dozen tests of some four thousand take more than half of all tests' time: whole
-//! experiments, power cuts at every operation, real file systems that fill up. One commit has a
-//! quarter of them, and four commits in a row that differ in their turn have them all. `cargo test`
-//! knows nothing of it and runs them all.
+//! Some hundred tests of four thousand take most of all tests' time: whole experiments, power cuts
+//! at every operation, real file systems that fill up. A commit has a share of them; `cargo test`
+//! knows nothing of it and has all.
 
-use anyhow::Result;
+use crate::turn::Share;
 
-use crate::turn;
-
-/// A line for each, the longest first: package, `it` or the name of the library or binary, test.
+/// A line for each, the longest first, so that all shares take as long: package, `it` or the name
+/// of the library or binary, test.
 const LIST: &str = include_str!("../long-tests.txt");
 
-/// A commit has one out of so many.
-const TURNS: u64 = 4;
-
-/// The share of the long tests that a run has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    /// All of them.
-    Whole,
-    /// Each `TURNS`-th, beginning with this one.
-    From(u64),
+/// The tests of a program that a run with this share leaves out.
+pub fn left_out(share: Share, package: &str, target: &str) -> Vec<&'static str> {
+    let of_others = others(share).filter(|line| line[..2] == [package, target]);
+    of_others.map(|line| line[2]).collect()
 }
 
-impl Share {
-    /// The one that the commit decides.
-    pub fn of_this_commit() -> Result<Self> {
-        Ok(Self::From(turn::commit_number(&crate::root()?)? % TURNS))
-    }
+/// How many tests a run with this share leaves out.
+pub fn left_out_in_all(share: Share) -> usize {
+    others(share).count()
+}
 
-    /// The tests of a program that others have.
-    pub fn left_out(self, package: &str, target: &str) -> Vec<&'static str> {
-        self.others().filter(|line| line[..2] == [package, target]).map(|line| line[2]).collect()
-    }
-
-    /// How many tests others have.
-    pub fn left_out_in_all(self) -> usize {
-        self.others().count()
-    }
-
-    /// The lines of the tests that others have.
-    fn others(self) -> impl Iterator<Item = [&'static str; 3]> {
-        lines()
-            .zip(0..)
-            .filter(move |&(_, at)| match self {
-                Self::Whole => false,
-                Self::From(first) => at % TURNS != first,
-            })
-            .map(|(line, _)| line)
-    }
+/// The lines of the tests that others have.
+fn others(share: Share) -> impl Iterator<Item = [&'static str; 3]> {
+    lines().zip(0..).filter(move |&(_, place)| !share.has(place)).map(|(line, _)| line)
 }
 
 /// The words of each line.
@@ -63,6 +37,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::turn::TURNS;
 
     #[test]
     fn every_line_is_a_test_and_none_is_there_twice() {
@@ -73,14 +48,13 @@ mod tests {
 
     #[test]
     fn every_long_test_is_had_by_one_of_the_shares() {
-        let all = lines().count();
-        let shares = (0..TURNS).map(Share::From);
-        let left_out: usize = shares.clone().map(Share::left_out_in_all).sum();
-        assert_eq!(left_out, all * (TURNS as usize - 1));
+        let shares = (0..TURNS).map(Share::Turn);
+        let count: usize = shares.clone().map(left_out_in_all).sum();
+        assert_eq!(count, lines().count() * (TURNS as usize - 1));
         for [package, target, test] in lines() {
-            let without = |share: &Share| share.left_out(package, target).contains(&test);
+            let without = |share: &Share| left_out(*share, package, target).contains(&test);
             assert_eq!(shares.clone().filter(without).count(), TURNS as usize - 1, "{test}");
         }
-        assert_eq!(Share::Whole.left_out_in_all(), 0);
+        assert_eq!(left_out_in_all(Share::Whole), 0);
     }
 }

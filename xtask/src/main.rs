@@ -29,8 +29,8 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci [--whole] ...    everything that must hold before a change is merged, of the long tests those
-                      whose turn it is, or all; `cargo xtask ci --help` tells more
+  ci [--whole] ...    what must hold before a change is merged: everything, or without --whole what
+                      this commit has a turn of; `cargo xtask ci --help` tells more
   floors              imports go downstairs only, and in no circle
   tidy                what the compiler does not see: sizes, headers, leftovers
   deny                licences, names and sources of what we depend on, by deny.toml

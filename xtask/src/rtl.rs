@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use area::Area;
 
-use crate::turn::commit_number;
+use crate::turn::choice;
 
 /// Modules that are synthesised, each as it is instantiated with its defaults, and what it is made
 /// of: figures of a module do not hang on files that it does not use.
@@ -87,7 +87,7 @@ impl Task {
             Self::Write => Vec::new(),
             Self::Check => units,
             Self::Rotate => {
-                let turn = commit_number(root)? % units.len() as u64;
+                let turn = choice(root)? % units.len() as u64;
                 vec![units[turn as usize]]
             }
         })

@@ -3,23 +3,24 @@
 //!
 //! `cargo test` runs one program after the other. A program that waits for a server, or whose last
 //! test takes a minute alone, then leaves processors idle: with two of them a third of the time.
-//! What else is to be done runs in the first lane, which takes test programs after it. Of the tests
-//! that take long, a run has the share that it is told.
+//! They run while others are still built: the last that are built leave a processor idle for a
+//! minute. What else is to be done follows the build in the first lane, which takes test programs
+//! after it. Of the tests that take long, a run has the share that it is told.
 
-use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::cargo;
 use crate::ci::{FEATURES, TESTS_BUILD};
 use crate::count::Count;
-use crate::long_tests::Share;
+use crate::turn::Share;
+use crate::{cargo, long_tests};
 
 /// These take longest, so they begin first: what is short fills the gaps that they leave. The
 /// command's tests wait most, and most is done beside those that begin.
@@ -116,9 +117,65 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// Run this share of the tests, those in documentation, too, and `beside` meanwhile.
-pub fn run(waiting: Vec<Program>, share: Share, beside: impl FnOnce() + Send) -> Result<Outcome> {
-    let (mut outcome, documentation) = in_lanes(waiting, share, || {
+/// Test programs that wait to be run.
+#[derive(Default)]
+struct Waiting {
+    line: Mutex<Line>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    programs: Vec<Program>,
+    is_complete: bool,
+}
+
+impl Waiting {
+    fn add(&self, program: Program) {
+        lock(&self.line).programs.push(program);
+        self.changed.notify_one();
+    }
+
+    /// No more will come.
+    fn complete(&self) {
+        lock(&self.line).is_complete = true;
+        self.changed.notify_all();
+    }
+
+    /// No more will come, and none of those that wait is run.
+    fn give_up(&self) {
+        lock(&self.line).programs.clear();
+        self.complete();
+    }
+
+    /// The next to run, when there is one; none when all have been.
+    fn next(&self) -> Option<Program> {
+        let mut line = lock(&self.line);
+        loop {
+            let places = line.programs.iter().enumerate();
+            let first = places.min_by_key(|(_, program)| program.rank()).map(|(at, _)| at);
+            if let Some(first) = first {
+                return Some(line.programs.remove(first));
+            }
+            if line.is_complete {
+                return None;
+            }
+            line = self.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Build all tests and run this share of them, those in documentation, too; call `built` when they
+/// are, and do `beside` after it.
+pub fn run(
+    share: Share,
+    built: impl FnOnce() + Send,
+    beside: impl FnOnce() + Send,
+) -> Result<Outcome> {
+    let (mut outcome, documentation) = in_lanes(share, |waiting| {
+        build(waiting).inspect_err(|_| waiting.give_up())?;
+        waiting.complete();
+        built();
         let documentation = documentation();
         beside();
         documentation
@@ -128,21 +185,15 @@ pub fn run(waiting: Vec<Program>, share: Share, beside: impl FnOnce() + Send) ->
 }
 
 /// Run test programs in as many lanes as there are processors, of which the first begins with
-/// something else. Returns what both came to.
-fn in_lanes<T: Send>(
-    mut waiting: Vec<Program>,
-    share: Share,
-    before: impl FnOnce() -> T + Send,
-) -> (Outcome, T) {
-    waiting.sort_by_key(Program::rank);
+/// something else: that adds them. Returns what both came to.
+fn in_lanes<T: Send>(share: Share, before: impl FnOnce(&Waiting) -> T + Send) -> (Outcome, T) {
     let lanes = thread::available_parallelism().map_or(1, usize::from);
-    let waiting = Mutex::new(VecDeque::from(waiting));
+    let waiting = Waiting::default();
     let outcome = Mutex::new(Outcome { count: Count::default(), failed: Vec::new() });
     let lane = || {
-        loop {
-            let Some(program) = lock(&waiting).pop_front() else { break };
+        while let Some(program) = waiting.next() {
             let start = Instant::now();
-            let left_out = share.left_out(program.package(), &program.target);
+            let left_out = long_tests::left_out(share, program.package(), &program.target);
             let result = program.run(&left_out);
             lock(&outcome).add(&program, &result, &left_out, start.elapsed());
         }
@@ -151,7 +202,7 @@ fn in_lanes<T: Send>(
         for _ in 1..lanes {
             scope.spawn(lane);
         }
-        let before = before();
+        let before = before(&waiting);
         lane();
         before
     });
@@ -163,19 +214,26 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Build all tests, and the binaries.
-pub fn build() -> Result<Vec<Program>> {
-    let format = ["--message-format", "json-render-diagnostics"];
-    let output = cargo::command(&TESTS_BUILD)
-        .args(format)
+/// Build all tests, and the binaries. Each test program waits to be run as soon as it is there.
+fn build(waiting: &Waiting) -> Result<()> {
+    let mut cargo = cargo::command(&TESTS_BUILD)
+        .args(["--message-format", "json-render-diagnostics"])
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
-        .output()
+        .spawn()
         .context("cannot run cargo")?;
-    ensure!(output.status.success(), "the tests do not build");
-    let lines = String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")?;
-    let programs: Vec<Program> = lines.lines().filter_map(Program::from_message).collect();
-    ensure!(!programs.is_empty(), "cargo built no test program");
-    Ok(programs)
+    let said = cargo.stdout.take().context("cargo says nothing")?;
+    let mut count = 0;
+    for line in BufReader::new(said).lines() {
+        if let Some(program) = Program::from_message(&line.context("cannot read from cargo")?) {
+            count += 1;
+            waiting.add(program);
+        }
+    }
+    let status = cargo.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "the tests do not build");
+    ensure!(count > 0, "cargo built no test program");
+    Ok(())
 }
 
 /// Run the examples in documentation, which only cargo can.
@@ -266,21 +324,46 @@ mod tests {
 
     #[test]
     fn the_longest_begin() {
-        let mut line = [
-            program("onefold-sim", "it"),
-            program("onefold-pool", "onefold_pool"),
-            program("onefold-pool", "it"),
-            program("onefold-lab", "it"),
-        ];
-        line.sort_by_key(Program::rank);
-        let order: Vec<_> = line.iter().map(|one| (one.package(), one.target.as_str())).collect();
+        let waiting = Waiting::default();
+        for (package, target) in [
+            ("onefold-sim", "it"),
+            ("onefold-pool", "onefold_pool"),
+            ("onefold-pool", "it"),
+            ("onefold-lab", "it"),
+        ] {
+            waiting.add(program(package, target));
+        }
+        waiting.complete();
+        let order = std::iter::from_fn(|| waiting.next());
+        let order: Vec<_> = order.map(|one| (one.package().to_owned(), one.target)).collect();
         let expected = [
             ("onefold-lab", "it"),
             ("onefold-pool", "it"),
             ("onefold-pool", "onefold_pool"),
             ("onefold-sim", "it"),
         ];
-        assert_eq!(order, expected);
+        assert_eq!(order, expected.map(|(package, it)| (package.to_owned(), it.to_owned())));
+    }
+
+    #[test]
+    fn after_a_build_that_failed_none_begins() {
+        let waiting = Waiting::default();
+        waiting.add(program("onefold-sim", "it"));
+        waiting.give_up();
+        assert_eq!(waiting.next(), None);
+    }
+
+    #[test]
+    fn a_lane_waits_for_what_is_still_built() {
+        let waiting = Waiting::default();
+        thread::scope(|scope| {
+            let next = scope.spawn(|| (waiting.next(), waiting.next()));
+            waiting.add(program("onefold-sim", "it"));
+            waiting.complete();
+            let (first, second) = next.join().unwrap();
+            assert_eq!(first.unwrap().package(), "onefold-sim");
+            assert_eq!(second, None);
+        });
     }
 
     #[test]
@@ -319,11 +402,18 @@ mod tests {
             target: name.to_owned(),
             path: PathBuf::from(path),
         };
-        let all = (0..20).map(|_| program("it", "/bin/true"));
-        let all = all.chain([program("it", "/bin/false")]).collect();
-        let (outcome, before) = in_lanes(all, Share::Whole, || 7);
+        let (outcome, before) = in_lanes(Share::Whole, |waiting| {
+            for path in ["/bin/true"; 20].into_iter().chain(["/bin/false"]) {
+                waiting.add(program("it", path));
+            }
+            waiting.complete();
+            7
+        });
         assert_eq!((outcome.failed.len(), before), (1, 7));
-        let (outcome, before) = in_lanes(Vec::new(), Share::Whole, || 8);
+        let (outcome, before) = in_lanes(Share::Whole, |waiting| {
+            waiting.complete();
+            8
+        });
         assert_eq!((outcome.failed.len(), before), (0, 8));
     }
 

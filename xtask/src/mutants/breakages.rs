@@ -45,7 +45,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     let root = crate::root()?;
     let list = std::fs::read_to_string(root.join(chosen::PATH)).context(chosen::PATH)?;
     let entries = chosen::parse(&list)?;
-    let turn = if options.rotate { Some(crate::turn::commit_number(&root)?) } else { None };
+    let turn = if options.rotate { Some(crate::turn::choice(&root)?) } else { None };
     let crates = picked(&entries, &options, turn)?;
     let copy = Copy::refresh(&root, COPY)?;
     let (mut tried, mut alive) = (0, 0);
