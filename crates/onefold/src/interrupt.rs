@@ -15,8 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Result};
-use crate::out_file;
 use crate::output::Printer;
+use crate::{at_once, out_file};
 
 /// The signals that interrupt, with the bits that `/proc` shows them as.
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
@@ -79,7 +79,18 @@ pub fn failure(left: &str) -> Failure {
 
 /// Take unfinished files away, say so, and end the process.
 fn leave(signal: i32) -> ! {
-    // Held to the end: a file that is finished in this moment keeps its name, or never gets one.
+    let left = at_once::in_time(take_away);
+    let left = left.as_deref().unwrap_or("its disk does not answer, and may keep a part");
+    if std::io::stderr().is_terminal() {
+        // A progress line may stand there.
+        let _ = std::io::stderr().write_all(b"\r\x1b[2K");
+    }
+    Printer::new(false).failure(&Failure::interrupted(signal, left));
+    at_once::end(128 + signal)
+}
+
+/// Take unfinished files away; what is left of them.
+fn take_away() -> String {
     let mut unfinished = out_file::UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     let mut left = String::new();
     for file in unfinished.drain(..) {
@@ -91,13 +102,9 @@ fn leave(signal: i32) -> ! {
         };
         left.push_str(&what);
     }
-    onefold_block::leave_all_folders();
-    if std::io::stderr().is_terminal() {
-        // A progress line may stand there.
-        let _ = std::io::stderr().write_all(b"\r\x1b[2K");
-    }
-    Printer::new(false).failure(&Failure::interrupted(signal, left.trim_start_matches("; ")));
-    signal_hook::low_level::exit(128 + signal)
+    // Held to the end: a file that is finished in this moment keeps its name, or never gets one.
+    std::mem::forget(unfinished);
+    left.trim_start_matches("; ").to_owned()
 }
 
 #[cfg(test)]

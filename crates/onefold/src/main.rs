@@ -9,6 +9,7 @@ mod archive_cache;
 #[cfg(feature = "archive")]
 mod archive_place;
 mod args;
+mod at_once;
 mod attach;
 mod cache_view;
 mod clock;
@@ -46,6 +47,7 @@ mod utc;
 mod watch;
 
 use std::process::ExitCode;
+use std::thread::Builder;
 
 use args::{Command, EstimateCommand, PoolCommand, TraceCommand, VolumeCommand};
 use output::Printer;
@@ -53,7 +55,22 @@ use output::Printer;
 #[global_allocator]
 static ALLOCATOR: onefold_export::Allocator = onefold_export::Allocator;
 
+/// What the first thread of a process has, in bytes.
+const STACK: usize = 8 << 20;
+/// The exit status after a panic.
+const PANICKED: u8 = 101;
+
+/// The kernel gives a signal to the first thread wherever that is, and to another one only if that
+/// has it blocked. In a call that a disk never answers nobody would hear it, so the first thread
+/// waits for the one that does the work.
 fn main() -> ExitCode {
+    match Builder::new().name("main".to_owned()).stack_size(STACK).spawn(work) {
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(PANICKED)),
+        Err(_) => work(),
+    }
+}
+
+fn work() -> ExitCode {
     completion::answer_shell();
     let parsed = match settings_file::parse(std::env::args_os()) {
         Ok(parsed) => parsed,

@@ -20,11 +20,16 @@ use crate::output::Printer;
 use crate::pool_cache::ServedCache;
 use crate::serve::child::{self, Child};
 use crate::serve::events::{Event, Events};
+use crate::serve::stop::Patience;
 use crate::table::plural;
 
 /// Mount.
 pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
-    let events = Events::listen(Hangup::Stop, || ())?;
+    let at = (args.store.display(), args.dir.display());
+    let silent = Failure::bad(format!("archive '{}' does not answer", at.0))
+        .hint(format!("if '{}' is still mounted: fusermount3 -u -z {}", at.1, at.1));
+    let patience = Patience::or(silent, args.run.is_some());
+    let events = Events::listen(Hangup::Stop, patience.on_stop())?;
     check_folder(&args.dir)?;
     let dir = fs::canonicalize(&args.dir).map_err(|error| {
         Failure::nothing_done(format!("cannot mount at '{}': {error}", args.dir.display()))
@@ -58,6 +63,7 @@ pub fn run(args: &ArchiveMountArgs, printer: &Printer) -> Result<ExitCode> {
     };
     let ended = wait(&events, &cache);
     let ended = ended.or_else(|| command.as_ref().and_then(|command| command.end(&events)));
+    patience.begin();
     unmount(mounted, &dir, printer);
     let code = ended.map_or(0, child::exit_code);
     let code = if code == 0 && damage.was_met() { 1 } else { code };

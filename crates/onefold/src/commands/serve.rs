@@ -51,7 +51,7 @@ pub fn run(parsed: &Parsed, args: &ServeArgs, printer: &Printer) -> Result<ExitC
     let mut handed = Sockets::take()?;
     let tls = tls_files(args);
     let what = format!("pool '{}'", args.pool.display());
-    let patience = Patience::new(what, args.run.is_some());
+    let patience = Patience::new(&what, args.run.is_some());
     let events = Events::listen(args.on_hangup, patience.on_stop())?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),

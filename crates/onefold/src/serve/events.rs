@@ -3,16 +3,14 @@
 
 use std::cell::Cell;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
-use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::args::Hangup;
+use crate::at_once;
 use crate::failure::{Failure, Result};
 use crate::interrupt::is_ignored;
 
@@ -54,36 +52,31 @@ impl Events {
     /// each that asks to stop, whatever whoever waits for events is doing.
     pub fn listen(hangup: Hangup, on_stop: impl Fn() + Send + 'static) -> Result<Self> {
         let failed = |e| Failure::nothing_done(format!("cannot handle signals: {e}"));
-        let stopping = Arc::new(AtomicBool::new(false));
         // nohup wants a server that outlives its terminal; any other signal is meant.
         let stops_by_hangup = hangup == Hangup::Stop && !is_ignored(SIGHUP);
         let others: &[i32] = if hangup == Hangup::Reload { &[SIGUSR1, SIGHUP] } else { &[SIGUSR1] };
         let stops: Vec<i32> =
             STOPS.into_iter().filter(|&signal| signal != SIGHUP || stops_by_hangup).collect();
-        for &signal in &stops {
-            // In this order: the first signal must not find the flag that it sets itself.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))
-                .and_then(|_| flag::register(signal, Arc::clone(&stopping)))
-                .map_err(failed)?;
-        }
         let (sender, receiver) = channel();
         let mut signals = Signals::new(stops.iter().chain(others)).map_err(failed)?;
         let to = sender.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
+                let mut stopping = false;
                 for signal in signals.forever() {
                     let event = match signal {
                         SIGUSR1 => Event::ShowStatus,
                         SIGHUP if hangup == Hangup::Reload => Event::Reload,
+                        _ if stopping => at_once::end(128 + signal),
                         _ => {
+                            stopping = true;
                             on_stop();
                             Event::Stop
                         }
                     };
-                    if to.send(event).is_err() {
-                        break;
-                    }
+                    // Whoever listens no longer is about to end, and may still be told to hurry.
+                    let _ = to.send(event);
                 }
             })
             .map_err(failed)?;

@@ -10,6 +10,7 @@ use onefold_pool::Pool;
 
 use super::child;
 use super::listeners::Servers;
+use crate::at_once;
 use crate::failure::{Failure, Result};
 use crate::output::Printer;
 
@@ -37,16 +38,23 @@ pub fn drain(servers: Servers, printer: &Printer) {
 /// A bound for leaving: a disk that never answers must not keep the process for ever, whichever of
 /// its threads asks the disk for something.
 pub struct Patience {
-    what: String,
+    /// What is said when it is over.
+    failure: Failure,
     time: Duration,
     has_begun: AtomicBool,
 }
 
 impl Patience {
     /// For a server of this, and the command that it is for, if there is one.
-    pub fn new(what: String, has_command: bool) -> Arc<Self> {
+    pub fn new(what: &str, has_command: bool) -> Arc<Self> {
+        let failure = Failure::bad(format!("{what} could not be flushed in time"));
+        Self::or(failure.hint("what clients flushed before is safe"), has_command)
+    }
+
+    /// That says something else when it is over.
+    pub fn or(failure: Failure, has_command: bool) -> Arc<Self> {
         let time = if has_command { ALL + child::END } else { ALL };
-        Arc::new(Self { what, time, has_begun: AtomicBool::new(false) })
+        Arc::new(Self { failure, time, has_begun: AtomicBool::new(false) })
     }
 
     /// What begins it when a signal asks to stop.
@@ -57,13 +65,11 @@ impl Patience {
 
     /// From now on it runs; the process ends when it is over. Beginning again changes nothing.
     pub fn begin(&self) {
-        let what = self.what.clone();
+        let failure = self.failure.clone();
         self.begin_with(move |time| {
             std::thread::sleep(time);
-            let failure = Failure::bad(format!("{what} could not be flushed in time"))
-                .hint("what clients flushed before is safe");
             Printer::new(true).failure(&failure);
-            std::process::exit(1);
+            at_once::end(1);
         });
     }
 
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn patience_begins_once_and_a_command_has_its_own_time() {
-        let patience = Patience::new("pool 'p'".to_owned(), false);
+        let patience = Patience::new("pool 'p'", false);
         let (to, times) = channel();
         for _ in 0..2 {
             let to = to.clone();
@@ -94,6 +100,6 @@ mod tests {
         }
         drop(to);
         assert_eq!(times.iter().collect::<Vec<_>>(), [ALL]);
-        assert_eq!(Patience::new(String::new(), true).time, ALL + child::END);
+        assert_eq!(Patience::new("", true).time, ALL + child::END);
     }
 }

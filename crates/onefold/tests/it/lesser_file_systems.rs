@@ -4,6 +4,7 @@
 //! Room: onefold.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -153,10 +154,69 @@ fn stores_are_made_where_rights_cannot_be_set_and_that_is_told() {
 /// A program that is killed when this is dropped.
 struct Killed(Child);
 
+impl Killed {
+    /// Wait for its end, within the time that a server has. Returns its status and what it said.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(25), "it does not leave");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut said = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
+        // Nobody waits for it, as it may wait for a disk that does not answer.
         let _ = self.0.kill();
-        let _ = self.0.wait();
+    }
+}
+
+/// `folder` of a sandbox as `hangs`, by a process that can be stopped: then no question about it is
+/// ever answered.
+struct Hanging {
+    bindfs: Killed,
+    at: String,
+}
+
+impl Hanging {
+    fn mount(sandbox: &Sandbox) -> Self {
+        for name in ["folder", "hangs"] {
+            fs::create_dir(sandbox.path(name)).unwrap();
+        }
+        let device = || fs::metadata(sandbox.path("hangs")).unwrap().dev();
+        let before = device();
+        let mut bindfs = Command::new("bindfs");
+        bindfs.args(["-f", &sandbox.text("folder"), &sandbox.text("hangs")]);
+        let bindfs = Killed(bindfs.spawn().unwrap());
+        wait_until("it is mounted", || device() != before);
+        Self { bindfs, at: sandbox.text("hangs") }
+    }
+
+    /// From now on it does not answer.
+    fn stop(&self) {
+        tool("kill", &["-STOP", &self.bindfs.0.id().to_string()]);
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // What waits for it goes with it.
+        let _ = self.bindfs.0.kill();
+        let _ = Command::new("fusermount3").args(["-u", "-z", &self.at]).status();
+    }
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -166,19 +226,7 @@ fn a_disk_that_never_answers_does_not_keep_a_server_from_leaving() {
         return;
     }
     let sandbox = Sandbox::new();
-    for name in ["folder", "hangs"] {
-        fs::create_dir(sandbox.path(name)).unwrap();
-    }
-    let device = |name: &str| fs::metadata(sandbox.path(name)).unwrap().dev();
-    let before = device("hangs");
-    let mut bindfs = Command::new("bindfs");
-    bindfs.args(["-f", &sandbox.text("folder"), &sandbox.text("hangs")]);
-    let bindfs = Killed(bindfs.spawn().unwrap());
-    let begun = Instant::now();
-    while device("hangs") == before {
-        assert!(begun.elapsed() < PATIENCE, "it is not mounted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let hanging = Hanging::mount(&sandbox);
     let start = |name: &'static str, words: &[&str]| {
         let socket = sandbox.path(&format!("{name}.socket"));
         let listen = format!("unix:{}", socket.display());
@@ -190,7 +238,7 @@ fn a_disk_that_never_answers_does_not_keep_a_server_from_leaving() {
         start("pool", &["serve", "hangs/pool"]),
         start("drive", &[&drive[..], &["--set", "packages=1"]].concat()),
     ];
-    tool("kill", &["-STOP", &bindfs.0.id().to_string()]);
+    hanging.stop();
     for (_, server) in &servers {
         server.signal("TERM");
     }
@@ -200,7 +248,77 @@ fn a_disk_that_never_answers_does_not_keep_a_server_from_leaving() {
         assert_eq!(told, format!("error: {at}"));
         assert_eq!(server.ended().code(), Some(1));
     }
-    // What waits for the disk goes with it.
-    drop(bindfs);
-    tool("fusermount3", &["-u", "-z", &sandbox.text("hangs")]);
+}
+
+#[test]
+fn a_disk_that_never_answers_keeps_no_command_from_hearing_signals() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("data")).unwrap();
+    fs::write(sandbox.path("data/file"), noise(1, 3_000_000)).unwrap();
+    fs::create_dir(sandbox.path("mnt")).unwrap();
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "create", "pool", "v", "--size", "1M"]);
+    let hanging = Hanging::mount(&sandbox);
+    sandbox.ok(&["archive", "create", "hangs/a"]);
+    sandbox.ok(&["archive", "add", "hangs/a", "data"]);
+    sandbox.ok(&["archive", "create", "here"]);
+    fs::create_dir(sandbox.path("hangs/tree")).unwrap();
+    let start = |words: &[&str]| {
+        let mut command = sandbox.command(words);
+        Killed(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let mount = start(&["archive", "mount", "hangs/a", "mnt"]);
+    let _mnt = Cleanup(
+        ["fusermount3", "-u", "-z", "-q", &sandbox.text("mnt")].map(str::to_owned).to_vec(),
+    );
+    wait_until("it is mounted", || sandbox.path("mnt/1").exists());
+
+    hanging.stop();
+    let mut cat = Command::new("cat");
+    let cat =
+        Killed(cat.arg(sandbox.path("mnt/1/data/file")).stdout(Stdio::null()).spawn().unwrap());
+    let add = start(&["archive", "add", "here", "hangs/tree"]);
+    let export = start(&["volume", "export", "pool", "v", "hangs/image"]);
+    let names = |process: &Killed| {
+        let threads = fs::read_dir(format!("/proc/{}/task", process.0.id())).unwrap();
+        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
+        threads.map(|thread| name(thread.unwrap()).unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let all =
+        [("add", add, vec![130, 143]), ("export", export, vec![130]), ("mount", mount, vec![0, 1])];
+    for (what, process, _) in &all {
+        wait_until(what, || names(process).contains(&"signals\n".to_owned()));
+        tool("kill", &["-INT", &process.0.id().to_string()]);
+    }
+    // The first only asks who adds, wherever that is; the second ends it.
+    tool("kill", &["-TERM", &all[0].1.0.id().to_string()]);
+    for (what, process, statuses) in all {
+        let (code, said) = process.ended();
+        assert!(statuses.contains(&code.unwrap()), "{what}: {code:?} {said}");
+    }
+    drop(cat);
+}
+
+#[test]
+fn a_server_that_is_told_twice_leaves_at_once_and_says_so_to_other_machines() {
+    let Some((sandbox, _mounts)) = mounts() else { return };
+    sandbox.ok(&["pool", "create", "one/pool"]);
+    sandbox.ok(&["volume", "create", "one/pool", "v", "--size", "1M"]);
+    // It waits for its command, which does not want to end.
+    let script = "trap '' TERM; echo $$ > told; mv told pid; exec sleep 60";
+    let server = Killed(sandbox.command(&["serve", "one/pool", "--run", script]).spawn().unwrap());
+    wait_until("its command runs", || sandbox.path("pid").exists());
+    assert_eq!(of_locks(&sandbox, "pool"), 1);
+    for signal in ["-TERM", "-INT"] {
+        tool("kill", &[signal, &server.0.id().to_string()]);
+    }
+    let (code, _) = server.ended();
+    // Both may have come before the first was heard.
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    assert_eq!(of_locks(&sandbox, "pool"), 0);
+    tool("kill", &["-KILL", fs::read_to_string(sandbox.path("pid")).unwrap().trim()]);
+    sandbox.check("two/pool");
 }

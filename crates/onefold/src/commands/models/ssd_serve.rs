@@ -110,7 +110,7 @@ fn table(
 pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let mut handed = Sockets::take()?;
     let what = format!("drive '{}'", args.dir.display());
-    let patience = Patience::new(what, args.run.is_some());
+    let patience = Patience::new(&what, args.run.is_some());
     let events = Events::listen(Hangup::Stop, patience.on_stop())?;
     let private = match &args.run {
         Some(_) => Some(private_folder()?),
