@@ -60,7 +60,8 @@ const BEFORE: [Step; 5] = [
             "clippy",
             "--quiet",
             "--workspace",
-            "--all-targets",
+            "--lib",
+            "--bins",
             "--features",
             FEATURES,
             "--",
@@ -79,7 +80,7 @@ const INSTALLED: Step = step("install", &[]);
 /// One after the other, while the tests run, each in its turn: a commit has those of one number.
 /// All numbers take about as long. The smoke test of the benchmarks shares the tests' build: it
 /// shows that they run, and takes seconds instead of an optimised build's minutes.
-const BESIDE: [(u64, Step); 6] = [
+const BESIDE: [(u64, Step); 7] = [
     (
         0,
         Step {
@@ -93,6 +94,24 @@ const BESIDE: [(u64, Step); 6] = [
     (3, step("rtl", &["xtask", "rtl", "--rotate"])),
     (3, step("bench", &["xtask", "bench", "--smoke"])),
     (4, step(BREAKAGES, &["xtask", "breakages", "--rotate", "--sample", "8"])),
+    // What was not linted before: tests, examples and benchmarks.
+    (
+        5,
+        step(
+            "lints",
+            &[
+                "clippy",
+                "--quiet",
+                "--workspace",
+                "--all-targets",
+                "--features",
+                FEATURES,
+                "--",
+                "--deny",
+                "warnings",
+            ],
+        ),
+    ),
 ];
 
 /// It may build the command in another form, where tests and benchmarks find it.

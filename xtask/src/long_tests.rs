@@ -1,7 +1,7 @@
 //! Which of the tests that take long a run has: those whose turn it is, or all.
 //! Room: xtask.   In: `xtask/long-tests.txt`.
 //!
-//! Some hundred tests of four thousand take most of all tests' time: whole experiments, power cuts
+//! A few hundred tests of four thousand take most of all tests' time: whole experiments, power cuts
 //! at every operation, real file systems that fill up. A commit has a share of them; `cargo test`
 //! knows nothing of it and has all.
 

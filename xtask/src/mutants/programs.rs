@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,6 +23,13 @@ use crate::cargo;
 /// asking for memory must be refused long before the machine has none left, or the kernel ends
 /// other programs instead.
 const MEMORY_MAX: u64 = 4 << 30;
+
+/// The name in the environment by which all processes of one run of tests are known, those too that
+/// began a session of their own.
+const TRIAL: &str = "ONEFOLD_TRIAL";
+
+/// How often processes of a run are looked for and killed: one may start another meanwhile.
+const ROUNDS: u32 = 100;
 
 /// A test program.
 #[derive(Clone, Debug)]
@@ -237,8 +245,18 @@ fn limited(program: &Path, bytes: u64) -> Command {
     command
 }
 
-/// Run tests up to the first that fails.
+/// Run tests up to the first that fails. Nothing that they start outlives them.
 fn watch(mut command: Command, limit: Duration) -> Result<Outcome> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let trial = format!("{}-{count}", std::process::id());
+    let outcome = watch_group(command.env(TRIAL, &trial), limit);
+    end_all(&trial)?;
+    outcome
+}
+
+/// The same for those that stay in one group of processes.
+fn watch_group(command: &mut Command, limit: Duration) -> Result<Outcome> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // A group of their own, so that what tests start can be ended with them.
     let child = child.process_group(0);
@@ -282,6 +300,38 @@ fn stop(mut child: Child, outcome: Outcome) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Kill every process of a run.
+fn end_all(trial: &str) -> Result<()> {
+    let mark = format!("{TRIAL}={trial}");
+    for _ in 0..ROUNDS {
+        let left = processes_with(&mark)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut kill = Command::new("kill");
+        kill.arg("-KILL").arg("--").args(left).stderr(Stdio::null());
+        // They may have ended by themselves meanwhile.
+        let _ = kill.status().context("cannot run `kill`")?;
+    }
+    bail!("processes of a run of tests cannot be ended: look for {mark} in /proc/*/environ")
+}
+
+/// The processes with this in their environment.
+fn processes_with(mark: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").context("cannot look into /proc")? {
+        let name = entry.context("cannot look into /proc")?.file_name();
+        let number = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let Some(number) = number else { continue };
+        // Some are of others, and some have ended.
+        let Ok(environment) = std::fs::read(format!("/proc/{number}/environ")) else { continue };
+        if environment.split(|&byte| byte == 0).any(|one| one == mark.as_bytes()) {
+            found.push(number.to_owned());
+        }
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,15 +369,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let script = format!(
-            "exec 3>{}; (sleep 5; echo left >&3) & echo 'test a ... FAILED'; exec sleep 1000",
-            pipe.display()
-        );
-        // It ends when nobody is there any more who could write.
-        let reader = std::thread::spawn(move || std::fs::read_to_string(pipe));
-        let outcome = watch(shell(&script), Duration::from_mins(10)).unwrap();
-        assert_eq!(outcome, Outcome::Failed);
-        assert_eq!(reader.join().unwrap().unwrap(), "");
+        let failed = "echo 'test a ... FAILED'; exec sleep 1000";
+        let passed = "echo 'test result: ok. 1 passed; 0 failed'";
+        for (starts, end, expected) in [
+            ("sh", failed, Outcome::Failed),
+            ("setsid sh", failed, Outcome::Failed),
+            ("setsid sh", passed, Outcome::Passed),
+        ] {
+            let pipe = pipe.clone();
+            let script = format!(
+                "exec 3>{}; {starts} -c 'sleep 1000; echo left >&3' >/dev/null & {end}",
+                pipe.display()
+            );
+            // It ends when nobody is there any more who could write.
+            let reader = std::thread::spawn(move || std::fs::read_to_string(pipe));
+            assert_eq!(watch(shell(&script), Duration::from_mins(10)).unwrap(), expected);
+            assert_eq!(reader.join().unwrap().unwrap(), "");
+        }
     }
 
     #[test]
