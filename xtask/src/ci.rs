@@ -22,8 +22,8 @@ usage: cargo xtask ci [--keep-going] [--whole] [--after PATH]
   --keep-going     go on after a step has failed
   --whole          everything, and not only the steps beside the tests and the long tests
                    (`xtask/long-tests.txt`) whose turn it is with this commit
-  --after PATH     before anything runs that is built, read PATH to its end, and fail unless it
-                   ends with `installed`: `.ci/run` installs what is missing meanwhile
+  --after PATH     before anything runs that is built, read PATH to its end, and fail unless its
+                   last line is `installed`: `.ci/run` installs what is missing meanwhile
   --has STEP       run nothing: end with status 0 if such a run has this step, and 1 if not
 ";
 
@@ -264,7 +264,7 @@ impl Run {
         let start = Instant::now();
         let said = std::fs::read_to_string(path)
             .unwrap_or_else(|error| format!("cannot read {}: {error}\n", path.display()));
-        let installed = said.trim_end().ends_with("installed");
+        let installed = said.lines().last() == Some("installed");
         println!("== {}\n{said}", INSTALLED.name);
         println!("{}", self.record().add(&INSTALLED, installed, start.elapsed()));
     }
@@ -420,7 +420,7 @@ mod tests {
     fn what_was_not_installed_is_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let told = folder.path().join("told");
-        for (said, failures) in [("E: no such package\n", 1), ("fetched\ninstalled\n", 0)] {
+        for (said, failures) in [("E: it is not installed\n", 1), ("fetched\ninstalled\n", 0)] {
             std::fs::write(&told, said).unwrap();
             let run = Run::default();
             run.wait_for(&told);

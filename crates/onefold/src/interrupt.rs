@@ -80,7 +80,9 @@ pub fn failure(left: &str) -> Failure {
 /// Take unfinished files away, say so, and end the process.
 fn leave(signal: i32) -> ! {
     let left = at_once::in_time(take_away);
-    let left = left.as_deref().unwrap_or("its disk does not answer, and may keep a part");
+    let left = left
+        .as_deref()
+        .unwrap_or("a disk does not answer, and may keep a part of what was written");
     if std::io::stderr().is_terminal() {
         // A progress line may stand there.
         let _ = std::io::stderr().write_all(b"\r\x1b[2K");
