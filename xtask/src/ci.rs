@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::count::Count;
+use crate::test_programs::Failure;
 use crate::turn::Share;
 use crate::{cargo, long_tests, test_programs};
 
@@ -283,10 +284,10 @@ impl Run {
         let built = || println!("\nbuilt in {:.1} s", start.elapsed().as_secs_f64());
         let passed = match test_programs::run(share, built, || self.beside(share)) {
             Ok(outcome) => {
-                self.record().count = outcome.count;
-                for program in &outcome.failed {
-                    println!("failed; to repeat it alone: cargo test {program}");
+                for Failure { again, told } in &outcome.failed {
+                    println!("\nfailed; to repeat it alone: cargo test {again}\n{told}");
                 }
+                self.record().count = outcome.count;
                 outcome.failed.is_empty()
             }
             Err(error) => {

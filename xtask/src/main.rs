@@ -7,6 +7,7 @@ mod ci;
 mod circles;
 mod count;
 mod deny;
+mod failures;
 mod files;
 mod floors;
 mod forms;

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::ci::{FEATURES, TESTS_BUILD};
 use crate::count::Count;
 use crate::turn::Share;
-use crate::{cargo, long_tests};
+use crate::{cargo, failures, long_tests};
 
 /// These take longest, so they begin first: what is short fills the gaps that they leave. The
 /// command's tests wait most, and most is done beside those that begin.
@@ -85,10 +85,15 @@ impl Program {
         format!("-p {package}{features} {kind}")
     }
 
+    /// Whether its tests start the command.
+    fn starts_the_command(&self) -> bool {
+        self.package() == COMMAND
+    }
+
     /// What is held while it runs, if its tests start the command.
     fn uses_the_command(&self) -> Option<RwLockReadGuard<'static, ()>> {
         let used = || COMMAND_IS_USED.read().unwrap_or_else(PoisonError::into_inner);
-        (self.package() == COMMAND).then(used)
+        self.starts_the_command().then(used)
     }
 
     /// Run it as cargo would: in its package's folder, with the programs' output kept. The tests of
@@ -110,11 +115,53 @@ impl Program {
     }
 }
 
+/// What cargo has built so far: it links the command and the tests that start it in any order.
+#[derive(Default)]
+struct Built {
+    tests: usize,
+    is_command_there: bool,
+    /// Test programs that wait for the command.
+    held: Vec<Program>,
+}
+
+impl Built {
+    /// Take one line of what cargo says. Returns the test programs that can run from now on.
+    fn take(&mut self, line: &str) -> Vec<Program> {
+        if let Some(program) = Program::from_message(line) {
+            self.tests += 1;
+            if self.is_command_there || !program.starts_the_command() {
+                return vec![program];
+            }
+            self.held.push(program);
+        } else if is_command(line) {
+            self.is_command_there = true;
+            return std::mem::take(&mut self.held);
+        }
+        Vec::new()
+    }
+}
+
+/// Whether this line says that the command is there.
+fn is_command(line: &str) -> bool {
+    let message: Value = serde_json::from_str(line).unwrap_or_default();
+    let is_binary = message["target"]["kind"][0] == "bin" && message["profile"]["test"] == false;
+    is_binary && message["target"]["name"] == COMMAND && message["executable"].is_string()
+}
+
 /// What running all tests came to.
+#[derive(Debug)]
 pub struct Outcome {
     pub count: Count,
-    /// Programs that failed, each as the words that repeat it alone.
-    pub failed: Vec<String>,
+    pub failed: Vec<Failure>,
+}
+
+/// A test program that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What follows `cargo test` to run nothing else.
+    pub again: String,
+    /// What it said about it.
+    pub told: String,
 }
 
 /// Test programs that wait to be run.
@@ -223,16 +270,17 @@ fn build(waiting: &Waiting) -> Result<()> {
         .spawn()
         .context("cannot run cargo")?;
     let said = cargo.stdout.take().context("cargo says nothing")?;
-    let mut count = 0;
+    let mut built = Built::default();
     for line in BufReader::new(said).lines() {
-        if let Some(program) = Program::from_message(&line.context("cannot read from cargo")?) {
-            count += 1;
+        let ready = built.take(&line.context("cannot read from cargo")?);
+        for program in ready {
             waiting.add(program);
         }
     }
     let status = cargo.wait().context("cannot wait for cargo")?;
     ensure!(status.success(), "the tests do not build");
-    ensure!(count > 0, "cargo built no test program");
+    ensure!(built.tests > 0, "cargo built no test program");
+    ensure!(built.is_command_there, "cargo built no {COMMAND}");
     Ok(())
 }
 
@@ -256,40 +304,37 @@ impl Outcome {
             program.package(),
             time.as_secs_f64()
         );
-        let passed = match result {
+        let told = match result {
             Ok(output) => {
                 let before = self.count.left_out;
-                self.show(output);
+                let told = self.show(output);
                 let count = self.count.left_out - before;
-                let known = count == left_out.len() as u64;
-                if !known {
-                    println!("{count} left out of {left_out:?}: not all of them are tests here");
-                }
-                output.status.success() && known
+                let unknown = (count != left_out.len() as u64).then(|| {
+                    format!("{count} left out of {left_out:?}: not all of them are tests here")
+                });
+                told.or(unknown)
             }
-            Err(error) => {
-                println!("cannot run {}: {error}", program.path.display());
-                false
-            }
+            Err(error) => Some(format!("cannot run {}: {error}", program.path.display())),
         };
-        if !passed {
-            self.failed.push(program.alone());
-        }
+        self.failed.extend(told.map(|told| Failure { again: program.alone(), told }));
     }
 
     fn add_documentation(&mut self, output: &Output) {
-        self.show(output);
-        if !output.status.success() {
-            self.failed.push("--workspace --doc".to_owned());
-        }
+        let again = "--workspace --doc".to_owned();
+        let told = self.show(output);
+        self.failed.extend(told.map(|told| Failure { again, told }));
     }
 
-    fn show(&mut self, output: &Output) {
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
+    /// Show what was said, and count it. Returns what is to be told again, if something failed.
+    fn show(&mut self, output: &Output) -> Option<String> {
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        for line in stdout.lines() {
             self.count.take(line);
             println!("{line}");
         }
-        print!("{}", String::from_utf8_lossy(&output.stderr));
+        print!("{stderr}");
+        (!output.status.success()).then(|| failures::told(&stdout, &stderr))
     }
 }
 
@@ -320,6 +365,29 @@ mod tests {
         assert_eq!(Program::from_message(&line(false, r#""/t/onefold""#)), None);
         assert_eq!(Program::from_message(&line(true, "null")), None);
         assert_eq!(Program::from_message(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn tests_that_start_the_command_wait_until_it_is_there() {
+        let line = |package: &str, target: &str, kind: &str, test: bool| {
+            format!(
+                r#"{{"manifest_path":"/here/{package}/Cargo.toml","profile":{{"test":{test}}},
+                "target":{{"kind":["{kind}"],"name":"{target}"}},"executable":"/t/x"}}"#
+            )
+            .replace('\n', "")
+        };
+        let mut built = Built::default();
+        let mut ready = |line: String| -> Vec<String> {
+            built.take(&line).into_iter().map(|program| program.target).collect()
+        };
+        assert!(ready(line(COMMAND, "it", "test", true)).is_empty());
+        assert_eq!(ready(line("onefold-pool", "it", "test", true)), ["it"]);
+        assert!(ready(line(COMMAND, COMMAND, "bin", true)).is_empty(), "its own tests");
+        assert!(ready(line("xtask", "xtask", "bin", false)).is_empty(), "another one");
+        assert!(ready(line(COMMAND, COMMAND, "lib", false)).is_empty(), "its library");
+        assert_eq!(ready(line(COMMAND, COMMAND, "bin", false)), ["it", COMMAND]);
+        assert_eq!(ready(line(COMMAND, "late", "test", true)), ["late"]);
+        assert_eq!((built.tests, built.held.len()), (4, 0));
     }
 
     #[test]
@@ -374,7 +442,8 @@ mod tests {
         let missing = program("gone", "gone");
         outcome.add(&missing, &missing.run(&[]), &[], Duration::ZERO);
         assert_eq!(outcome.failed.len(), 2);
-        assert_eq!(outcome.failed[1], "-p gone --lib --bins");
+        assert_eq!(outcome.failed[1].again, "-p gone --lib --bins");
+        assert!(outcome.failed[1].told.starts_with("cannot run /bin/false: "));
     }
 
     #[test]
@@ -389,7 +458,9 @@ mod tests {
         outcome.add(&program, &result(), &["one"], Duration::ZERO);
         assert_eq!(outcome.failed.len(), 0);
         outcome.add(&program, &result(), &["one", "gone"], Duration::ZERO);
-        assert_eq!(outcome.failed, ["-p onefold-pool --test it"]);
+        let [Failure { again, told }] = &outcome.failed[..] else { panic!("{outcome:?}") };
+        assert_eq!(again, "-p onefold-pool --test it");
+        assert!(told.starts_with("1 left out of [\"one\", \"gone\"]"), "{told}");
         let said = Program { path: "echo".into(), folder: "/".into(), ..program };
         let output = said.run(&["one", "two"]).unwrap();
         assert_eq!(output.stdout, b"--skip one --skip two --exact\n");
