@@ -26,7 +26,7 @@ pub(crate) use chains::Flight;
 pub(crate) use events::Event;
 pub(crate) use placement::Placement;
 pub(crate) use servers::Servers;
-pub(crate) use timing::{transfer_ns, work_ns};
+pub(crate) use timing::{Timing, transfer_ns, work_ns};
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,7 +39,6 @@ use crate::spec::DriveSpec;
 use chains::{Chain, Slab, Step, op_name};
 use events::EventHeap;
 use retries::Retries;
-use timing::Timing;
 use unit::{Entry, NONE, Unit};
 
 /// Programs of a block that are decided and not yet done: its last `pending` pages before `end`.
@@ -164,6 +163,11 @@ impl Controller {
     /// The present.
     pub const fn time_ns(&self) -> u64 {
         self.now
+    }
+
+    /// What takes how long.
+    pub(crate) const fn timing(&self) -> &Timing {
+        &self.timing
     }
 
     /// Which plane the next host page goes to.

@@ -14,8 +14,9 @@ use crate::op::OpKind;
 use crate::run::completion::Answer;
 use crate::run::error::RunError;
 use crate::run::ready::{check, nand, prepared, site};
-use crate::run::request::{HostRequest, SimPage, Source};
+use crate::run::request::{HostRequest, SimPage};
 use crate::run::simulation::Simulation;
+use crate::run::source::Source;
 use crate::spec::{DriveSpec, TraceTiming};
 
 /// What a drive counted since it was attached.

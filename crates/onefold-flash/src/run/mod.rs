@@ -8,6 +8,7 @@ mod common;
 mod completion;
 mod contents;
 mod decide;
+mod drawn;
 mod error;
 mod host;
 mod host_scrambler;
@@ -19,6 +20,7 @@ mod request;
 mod rush;
 mod settled;
 mod simulation;
+mod source;
 mod stages;
 mod steady;
 mod sweep;
@@ -51,8 +53,8 @@ use crate::nand::{BlankNand, Identity, Nand};
 use crate::spec::{ContentKind, DriveSpec};
 use ahead::{Workload, decides_ahead};
 use ready::{check, nand, prepared, site};
-use request::Source;
 use simulation::Simulation;
+use source::Source;
 
 /// What a run takes beside the specification.
 #[derive(Default)]

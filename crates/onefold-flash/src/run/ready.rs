@@ -7,7 +7,8 @@ use crate::nand::{IdentityNand, Nand, Sizes};
 use crate::run::error::RunError;
 use crate::run::host_scrambler::HostScrambler;
 use crate::run::report::{self, DramReport};
-use crate::run::request::{SimPage, Source};
+use crate::run::request::SimPage;
+use crate::run::source::Source;
 use crate::run::steady;
 use crate::spec::{DriveSpec, Precondition, WriteBuffer};
 

@@ -26,8 +26,9 @@ use crate::run::host::{Host, Underway};
 use crate::run::host_scrambler::HostScrambler;
 use crate::run::idle::Idle;
 use crate::run::parts::Parts;
-use crate::run::request::{HostRequest, SimPage, Source};
+use crate::run::request::{HostRequest, SimPage};
 use crate::run::settled::Windows;
+use crate::run::source::Source;
 use crate::run::tally::Tally;
 use crate::spec::{DriveSpec, EnergySpec};
 
@@ -361,7 +362,7 @@ pub(super) fn announce<N, P>(
 {
     let logical_pages = ftl.settings().logical_pages;
     soon.clear();
-    for request in source.drawn() {
+    for request in source.seen() {
         if request.op != Op::Write {
             continue;
         }

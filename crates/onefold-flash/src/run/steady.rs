@@ -355,7 +355,7 @@ mod tests {
     use crate::dedup::{AnyPolicy, Identities, NoDedup};
     use crate::nand::{Identity, IdentityNand, Interruptible as _};
     use crate::run::ready::{nand, site};
-    use crate::run::request::Source;
+    use crate::run::source::Source;
     use crate::run::tests::told::{drive, holds};
     use crate::spec::SpecBuilder;
 

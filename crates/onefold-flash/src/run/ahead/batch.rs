@@ -7,7 +7,6 @@ use crate::controller::Placement;
 use crate::ftl::{Ftl, FtlError};
 use crate::nand::Nand;
 use crate::run::ahead::recorder::Step;
-use crate::run::completion::Verdict;
 use crate::run::error::RunError;
 use crate::run::request::HostRequest;
 use crate::run::settled::Windows;
@@ -19,7 +18,9 @@ pub(super) type Message<N, P> = Result<Batch<N, P>, Box<dyn Any + Send>>;
 
 /// Requests in their order, and what was decided on them.
 pub(super) struct Batch<N: Nand, P> {
-    pub requests: Vec<Result<HostRequest, RunError>>,
+    pub requests: Vec<HostRequest>,
+    /// What drawing the request after them failed of.
+    pub failure: Option<RunError>,
     pub decisions: Decisions,
     /// TRIMs so far of which a part was beyond the drive.
     pub clipped_trims: u64,
@@ -34,12 +35,19 @@ pub(super) struct Batch<N: Nand, P> {
 pub(super) struct Decisions {
     /// The number of the first of them.
     pub first: u64,
-    /// What became of each.
-    pub verdicts: Vec<Verdict>,
+    /// How many they are.
+    pub requests: usize,
     /// What the FTL asked for, for all of them.
     pub steps: Vec<Step>,
     /// What it failed of in the request after them.
     pub failure: Option<FtlError>,
+}
+
+/// What the run is done with, for the thread ahead to fill again: memory that no core has touched
+/// lately costs more than what is written to it.
+pub(super) enum Spent {
+    Requests(Vec<HostRequest>),
+    Steps(Vec<Step>),
 }
 
 /// The FTL, and what goes with its decisions.

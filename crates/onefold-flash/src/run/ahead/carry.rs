@@ -5,10 +5,10 @@ use onefold_workload::Op;
 
 use crate::dedup::Policy;
 use crate::nand::Nand;
-use crate::run::ahead::batch::{Batch, Decider};
+use crate::run::ahead::batch::{Decider, Spent};
 use crate::run::ahead::lent::Lent;
 use crate::run::error::RunError;
-use crate::run::request::{AHEAD, HostRequest, SimPage};
+use crate::run::request::{HostRequest, SimPage};
 use crate::run::simulation::Simulation;
 
 impl<N, P> Simulation<'_, N, P>
@@ -19,21 +19,22 @@ where
     /// The next requests come from the thread ahead; `false` if there is none.
     pub(crate) fn receive(&mut self) -> bool {
         let Some(inbox) = &mut self.inbox else { return false };
-        if self.source.has_drawn() {
+        if !self.source.look_ahead() {
             return true;
         }
-        if inbox.is_empty()
-            && let Some(Batch { clipped_trims, back, .. }) = inbox.receive()
+        if self.source.has_none_drawn()
+            && let Some(batch) = inbox.receive()
         {
-            self.source.set_clipped_trims(clipped_trims);
-            if let Some(back) = back {
+            let spent = self.source.take_drawn(batch.requests, batch.failure);
+            inbox.give_back(Spent::Requests(spent));
+            self.source.set_clipped_trims(batch.clipped_trims);
+            if let Some(back) = batch.back {
                 let Decider { ftl, windows, placement, fresh } = *back;
                 self.ftl = Lent::new(ftl);
                 (self.windows, self.fresh) = (windows, fresh);
                 self.controller.set_placement(placement);
             }
         }
-        self.source.take_drawn(inbox.requests(AHEAD));
         if self.ftl.is_here() {
             self.announce();
         }

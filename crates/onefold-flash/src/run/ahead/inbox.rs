@@ -5,22 +5,22 @@
 
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 use onefold_workload::Op;
 
 use crate::controller::Controller;
 use crate::nand::Nand;
-use crate::run::ahead::batch::{Batch, Decisions, Message};
+use crate::run::ahead::batch::{Batch, Decisions, Message, Spent};
 use crate::run::ahead::recorder::replay;
 use crate::run::completion::Verdict;
 use crate::run::error::RunError;
 use crate::run::request::HostRequest;
 
-/// Requests that were drawn, and what was decided on those that did not come to the FTL yet.
+/// Where requests come from, and what was decided on those that did not come to the FTL yet.
 pub(crate) struct Inbox<N: Nand, P> {
     receive: Receiver<Message<N, P>>,
-    requests: std::vec::IntoIter<Result<HostRequest, RunError>>,
+    give_back: Sender<Spent>,
     decisions: VecDeque<Decisions>,
     /// How far the first of them is: requests and steps.
     taken: (usize, usize),
@@ -28,27 +28,14 @@ pub(crate) struct Inbox<N: Nand, P> {
 }
 
 impl<N: Nand, P> Inbox<N, P> {
-    pub(super) fn new(receive: Receiver<Message<N, P>>) -> Self {
-        Self {
-            receive,
-            requests: Vec::new().into_iter(),
-            decisions: VecDeque::new(),
-            taken: (0, 0),
-            last: false,
-        }
+    pub(super) fn new(receive: Receiver<Message<N, P>>, give_back: Sender<Spent>) -> Self {
+        Self { receive, give_back, decisions: VecDeque::new(), taken: (0, 0), last: false }
     }
 
-    /// Whether all requests of the batches so far were taken.
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests.len() == 0
-    }
-
-    /// The next requests, at most so many.
-    pub(super) fn requests(
-        &mut self,
-        most: usize,
-    ) -> impl Iterator<Item = Result<HostRequest, RunError>> {
-        self.requests.by_ref().take(most)
+    /// Has what is no longer used filled again.
+    pub(super) fn give_back(&self, spent: Spent) {
+        // The other thread may have ended.
+        let _ = self.give_back.send(spent);
     }
 
     /// Whether there are decisions that were not carried out.
@@ -64,10 +51,9 @@ impl<N: Nand, P> Inbox<N, P> {
         }
         let message = self.receive.recv().expect("it says when it ends");
         let mut batch = message.unwrap_or_else(|panic| resume_unwind(panic));
-        self.requests = std::mem::take(&mut batch.requests).into_iter();
         self.last = batch.last;
         let decisions = std::mem::take(&mut batch.decisions);
-        if !decisions.verdicts.is_empty() || decisions.failure.is_some() {
+        if decisions.requests > 0 || decisions.failure.is_some() {
             self.decisions.push_back(decisions);
         }
         Some(batch)
@@ -83,24 +69,27 @@ impl<N: Nand, P> Inbox<N, P> {
         let decisions = self.decisions.front_mut()?;
         let (at, mut step) = self.taken;
         assert_eq!(decisions.first + at as u64, request.number, "requests keep their order");
-        let Some(&verdict) = decisions.verdicts.get(at) else {
+        if at == decisions.requests {
             let error = decisions.failure.take()?;
             return Some(Err(RunError::Ftl { request: request.number, error }));
-        };
+        }
         let parts = match request.op {
             Op::Idle => 0,
             Op::Flush => 1,
             _ => request.pages,
         };
+        let mut verdict = Verdict::default();
         for _ in 0..parts {
             controller.begin_part(flight);
-            step += replay(&decisions.steps[step..], controller);
+            step += replay(&decisions.steps[step..], controller, &mut verdict);
             controller.end_part();
         }
         self.taken = (at + 1, step);
-        if self.taken.0 == decisions.verdicts.len() && decisions.failure.is_none() {
-            self.decisions.pop_front();
+        if self.taken.0 == decisions.requests && decisions.failure.is_none() {
             self.taken = (0, 0);
+            if let Some(done) = self.decisions.pop_front() {
+                self.give_back(Spent::Steps(done.steps));
+            }
         }
         Some(Ok(verdict))
     }

@@ -1,25 +1,29 @@
 //! The thread ahead: it draws requests and decides on them.
 //! Room: onefold-flash.
 
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use onefold_workload::Op;
 
 use crate::dedup::{Policy, Prepared};
 use crate::ftl::{Ftl, FtlError, Written};
 use crate::nand::Nand;
-use crate::run::ahead::batch::{BATCH, Batch, Decider, Decisions, Message};
+use crate::run::ahead::batch::{BATCH, Batch, Decider, Decisions, Message, Spent};
 use crate::run::ahead::recorder::{Recorder, Step};
-use crate::run::completion::Verdict;
 use crate::run::error::RunError;
-use crate::run::request::{HostRequest, SimPage, Source};
+use crate::run::request::{HostRequest, SimPage};
 use crate::run::settled::Windows;
 use crate::run::simulation::{Simulation, announce};
+use crate::run::source::Source;
 
 /// Draws requests, and decides on them while it may.
 pub(super) struct Worker<N: Nand, P> {
     source: Source,
     deciding: Option<Deciding<N, P>>,
+    spent: Receiver<Spent>,
+    /// Empty ones, to be filled again.
+    requests: Vec<Vec<HostRequest>>,
+    steps: Vec<Vec<Step>>,
 }
 
 struct Deciding<N: Nand, P> {
@@ -37,19 +41,21 @@ where
     P: Policy<N::Page>,
 {
     /// Takes from a simulation what it draws and decides with.
-    pub(super) fn of(simulation: &mut Simulation<'_, N, P>, decides: bool) -> Self {
+    pub(super) fn of(
+        simulation: &mut Simulation<'_, N, P>,
+        decides: bool,
+        spent: Receiver<Spent>,
+    ) -> Self {
         let deciding = decides.then(|| Deciding {
             ftl: simulation.ftl.take(),
             windows: simulation.windows.clone(),
-            recorder: Recorder {
-                placement: simulation.controller.placement().clone(),
-                steps: Vec::new(),
-            },
+            recorder: Recorder::of(&simulation.controller),
             fresh: simulation.fresh,
             page_bytes: simulation.page_bytes,
             soon: Vec::new(),
         });
-        Self { source: simulation.source.hand_over(), deciding }
+        let source = simulation.source.hand_over();
+        Self { source, deciding, spent, requests: Vec::new(), steps: Vec::new() }
     }
 
     /// Hands over batch after batch, until there is nothing left or nobody listens.
@@ -63,29 +69,38 @@ where
         }
     }
 
-    fn batch(&mut self) -> Batch<N, P> {
-        let mut requests = Vec::with_capacity(BATCH);
+    /// The next requests, and what it decides on them.
+    pub(super) fn batch(&mut self) -> Batch<N, P> {
+        self.take_back();
+        let mut requests = self.requests.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
         let mut decisions = Decisions { first: self.source.made(), ..Decisions::default() };
-        let (mut last, mut back) = (false, None);
-        while requests.len() < BATCH && !last {
-            let next = self.next();
-            if let (Ok(Some(request)), Some(deciding)) = (&next, &mut self.deciding) {
-                if deciding.would_wait(request) {
-                    back = self.deciding.take();
-                } else if let Err(failure) = deciding.request(request, &mut decisions) {
-                    // The run ends when it comes to this; until then it may ask for requests.
-                    decisions.failure = Some(failure);
-                    decisions.steps = std::mem::take(&mut deciding.recorder.steps);
-                    self.deciding = None;
+        let (mut failure, mut back) = (None, None);
+        while requests.len() < BATCH {
+            let request = match self.next() {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
                 }
+            };
+            requests.push(request);
+            let Some(deciding) = &mut self.deciding else { continue };
+            if deciding.would_wait(&request) {
+                back = self.deciding.take();
+            } else if let Err(failure) = deciding.request(&request) {
+                // The run ends when it comes to this; until then it may ask for requests.
+                decisions.failure = Some(failure);
+                decisions.steps = std::mem::take(&mut deciding.recorder.steps);
+                self.deciding = None;
+            } else {
+                decisions.requests += 1;
             }
-            last = !matches!(next, Ok(Some(_)));
-            requests.extend(next.transpose());
         }
-        last |= self.source.is_exhausted();
+        let last = requests.len() < BATCH || self.source.is_exhausted();
         if let Some(deciding) = &mut self.deciding {
-            let next = Vec::with_capacity(deciding.recorder.steps.len());
-            decisions.steps = std::mem::replace(&mut deciding.recorder.steps, next);
+            let empty = self.steps.pop().unwrap_or_default();
+            decisions.steps = std::mem::replace(&mut deciding.recorder.steps, empty);
         }
         if last {
             back = back.or_else(|| self.deciding.take());
@@ -94,7 +109,24 @@ where
             decisions.steps.extend(&deciding.recorder.steps);
             Box::new(deciding.ends())
         });
-        Batch { requests, decisions, clipped_trims: self.source.clipped_trims(), last, back }
+        let clipped_trims = self.source.clipped_trims();
+        Batch { requests, failure, decisions, clipped_trims, last, back }
+    }
+
+    /// Takes what the run is done with.
+    fn take_back(&mut self) {
+        for spent in self.spent.try_iter() {
+            match spent {
+                Spent::Requests(mut requests) => {
+                    requests.clear();
+                    self.requests.push(requests);
+                }
+                Spent::Steps(mut steps) => {
+                    steps.clear();
+                    self.steps.push(steps);
+                }
+            }
+        }
     }
 
     fn next(&mut self) -> Result<Option<HostRequest>, RunError> {
@@ -125,30 +157,25 @@ where
     }
 
     /// Decides on a request, as the run would when it comes to the FTL.
-    fn request(
-        &mut self,
-        request: &HostRequest,
-        decisions: &mut Decisions,
-    ) -> Result<(), FtlError> {
-        let mut verdict = Verdict::default();
+    fn request(&mut self, request: &HostRequest) -> Result<(), FtlError> {
         match request.op {
             Op::Idle => {}
             Op::Flush => {
                 self.ftl.flush(&mut self.recorder)?;
-                self.part_ends();
+                self.part_ends(Step::PartEnds);
             }
             Op::Read | Op::Write | Op::Trim => {
                 for (index, lpn) in (0..).zip(request.lpns(self.ftl.settings().logical_pages)) {
+                    let mut end = Step::PartEnds;
                     match request.op {
                         Op::Read => drop(self.ftl.read(lpn, &mut self.recorder)?),
                         Op::Trim => self.ftl.trim(lpn, &mut self.recorder)?,
-                        _ => verdict.add(self.write(request, index, lpn)?),
+                        _ => end = Step::end_of(self.write(request, index, lpn)?),
                     }
-                    self.part_ends();
+                    self.part_ends(end);
                 }
             }
         }
-        decisions.verdicts.push(verdict);
         Ok(())
     }
 
@@ -166,8 +193,8 @@ where
         Ok(written)
     }
 
-    fn part_ends(&mut self) {
-        self.recorder.steps.push(Step::PartEnds);
+    fn part_ends(&mut self, end: Step) {
+        self.recorder.steps.push(end);
     }
 
     fn ends(self) -> Decider<N, P> {

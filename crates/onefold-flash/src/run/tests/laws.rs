@@ -12,8 +12,8 @@ use crate::dedup::NoDedup;
 use crate::ftl::FtlError;
 use crate::op::{Cause, Driver as _, FlashOp, OpKind};
 use crate::run::ready::{nand, prepared};
-use crate::run::request::Source;
 use crate::run::simulation::Simulation;
+use crate::run::source::Source;
 use crate::run::{Answer, Completion, Report, RunError, RunOptions, attach, run};
 use crate::spec::WriteBuffer;
 
