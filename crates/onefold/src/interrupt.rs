@@ -10,6 +10,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,6 +27,10 @@ const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 static ASKED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// Whether the command looks at [`asked`] by itself.
 static HEEDED: AtomicBool = AtomicBool::new(false);
+
+/// How often it is looked for a signal that is on its way, and how soon again.
+const LOOKS: u32 = 600;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// From now on signals interrupt this process as described above.
 pub fn watch() -> Result<()> {
@@ -51,12 +56,22 @@ pub fn watch() -> Result<()> {
 
 /// Whether whoever started this process wants it to live through a signal, as `nohup` does.
 pub fn is_ignored(signal: i32) -> bool {
-    ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), signal)
+    has(&own_status(), "SigIgn:", signal)
 }
 
-/// The same by what the system tells of a process.
-fn ignores(told: &str, signal: i32) -> bool {
-    let mask = told.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+/// Whether a signal was sent to this process that no thread has taken yet.
+fn is_on_its_way(signal: i32) -> bool {
+    has(&own_status(), "ShdPnd:", signal)
+}
+
+/// What the system tells of this process.
+fn own_status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
+/// Whether a signal is in the set of this name.
+fn has(status: &str, name: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix(name));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
@@ -69,6 +84,32 @@ pub fn heed() {
 /// Whether the command is to end.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Acquire) != 0
+}
+
+/// The same when the other end of a pipe has gone: a signal for both ends may have ended that one,
+/// and be on its way to this one. The first thread takes it, and is not waited for otherwise.
+pub fn asked_by_now() -> bool {
+    comes(asked, || SIGNALS.into_iter().any(is_on_its_way), std::thread::sleep)
+}
+
+/// Whether somebody has asked, or does once what is on its way has come.
+fn comes(
+    asked: impl Fn() -> bool,
+    is_on_its_way: impl Fn() -> bool,
+    mut pause: impl FnMut(Duration),
+) -> bool {
+    for _ in 0..LOOKS {
+        if asked() {
+            return true;
+        }
+        // Looked at before the pause, in which it is sent, or goes from the system to its handler.
+        let waits = is_on_its_way();
+        pause(BETWEEN_LOOKS);
+        if !waits {
+            break;
+        }
+    }
+    asked()
 }
 
 /// That the command was interrupted; `left` says what there is now.
@@ -122,8 +163,38 @@ mod tests {
     #[test]
     fn signals_that_are_ignored_are_the_bits_that_the_system_shows() {
         let told = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000004001\n";
-        let ignored: Vec<i32> = (1..=64).filter(|&signal| ignores(told, signal)).collect();
+        let ignored: Vec<i32> = (1..=64).filter(|&signal| has(told, "SigIgn:", signal)).collect();
         assert_eq!(ignored, [SIGHUP, SIGTERM]);
-        assert!(!ignores("Name:\tx\n", SIGHUP));
+        assert!(!has("Name:\tx\n", "SigIgn:", SIGHUP));
+    }
+
+    /// What comes of looking, where a signal is sent and where it is heard at so many pauses.
+    fn looked(sent: Option<u32>, heard: Option<u32>) -> (bool, u32) {
+        let pauses = std::cell::Cell::new(0);
+        let by_now = |at: Option<u32>| at.is_some_and(|at| pauses.get() >= at);
+        let asked = comes(
+            || by_now(heard),
+            || by_now(sent) && !by_now(heard),
+            |_| pauses.set(pauses.get() + 1),
+        );
+        (asked, pauses.get())
+    }
+
+    #[test]
+    fn a_signal_that_was_sent_is_waited_for_and_nothing_else() {
+        assert_eq!(looked(Some(0), Some(0)), (true, 0), "heard before");
+        assert_eq!(looked(Some(0), Some(7)), (true, 7), "on its way");
+        assert_eq!(looked(Some(1), Some(1)), (true, 1), "sent an instant later");
+        assert_eq!(looked(None, None), (false, 1), "nobody did");
+        assert_eq!(looked(Some(0), None), (false, LOOKS), "never taken");
+    }
+
+    #[test]
+    fn a_signal_that_no_thread_takes_is_on_its_way() {
+        let status = "SigPnd:\t0000000000000002\nShdPnd:\t0000000000004000\n";
+        let sent: Vec<i32> = (1..=64).filter(|&signal| has(status, "ShdPnd:", signal)).collect();
+        assert_eq!(sent, [SIGTERM], "to the process");
+        assert!(own_status().contains("\nShdPnd:\t"), "the system tells");
+        assert!(!is_on_its_way(SIGTERM));
     }
 }

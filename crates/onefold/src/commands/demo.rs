@@ -95,7 +95,7 @@ fn program() -> Result<Command> {
 /// Run one of this program's commands, as it would be typed, and show what it says.
 fn onefold(at: &Path, args: &[&str], printer: &Printer) -> Result<()> {
     if interrupt::asked() {
-        return Err(interrupt::failure("the folder is gone again"));
+        return Err(interrupted());
     }
     printer.note(&format!("   $ onefold {}", args.join(" ")));
     let mut command = program()?;
@@ -104,7 +104,16 @@ fn onefold(at: &Path, args: &[&str], printer: &Printer) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    Err(Failure::bad(format!("`onefold {}` ended with {status}", args.join(" "))))
+    Err(unless_interrupted(format!("`onefold {}` ended with {status}", args.join(" "))))
+}
+
+/// That something failed of which others say why, or that one signal was meant for all of them.
+fn unless_interrupted(failed: String) -> Failure {
+    if interrupt::asked_by_now() { interrupted() } else { Failure::bad(failed) }
+}
+
+fn interrupted() -> Failure {
+    interrupt::failure("the folder is gone again")
 }
 
 /// A server of a new pool that can be asked.
@@ -118,7 +127,7 @@ fn serve(at: &Path) -> Result<Served> {
     while Door::served(&at.join("pool")).ok().flatten().is_none() {
         let ended = served.0.try_wait().ok().flatten();
         if started.elapsed() > STARTING || ended.is_some() || interrupt::asked() {
-            return Err(Failure::bad("the server did not come up"));
+            return Err(unless_interrupted("the server did not come up".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

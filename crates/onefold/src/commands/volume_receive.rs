@@ -364,7 +364,7 @@ impl<'a> Receive<'a> {
                     Ok(Some(frame)) => frame,
                     Ok(None) => return Ok(()),
                     // The same signal may have ended whoever wrote the stream.
-                    Err(_) if interrupt::asked() => break,
+                    Err(_) if interrupt::asked_by_now() => break,
                     Err(error) => return Err(refused(self.args, &error)),
                 };
                 receiver.store(&frame).map_err(|error| failed(self.args, &error))?;

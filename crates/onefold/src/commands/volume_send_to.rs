@@ -173,7 +173,7 @@ fn send(
     let nonsense = |problem: String| Failure::bad(format!("a part of the stream: {problem}"));
     let lost = |error: StreamError| match error {
         // The same signal may have ended the receiver.
-        _ if interrupt::asked() => interrupt::failure(""),
+        _ if interrupt::asked_by_now() => interrupt::failure(""),
         error => Failure::bad(format!("the receiver: {error}")),
     };
     let head = part(None)?;

@@ -246,7 +246,12 @@ impl Read for Pipe {
         if looked_at > 0 || !readable(&self.file)? {
             return Ok(looked_at);
         }
-        self.file.read(buf)
+        let n = self.file.read(buf)?;
+        if n == 0 {
+            // What ends the writer may be meant for both: what came is not all then.
+            interrupt::asked_by_now();
+        }
+        Ok(n)
     }
 }
 
