@@ -24,6 +24,27 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
     Ok(folder)
 }
 
+/// Refuse to make a store on the way to something else, where whoever asks for one that is there
+/// cannot have meant it: `must_exist` was said, or the folder that it would be made in is missing.
+pub fn may_be_made(path: &Path, store: &str, must_exist: bool) -> Result<()> {
+    let at = path.display();
+    if must_exist {
+        let message = format!("there is no {store} '{at}', and --must-exist makes none");
+        return Err(Failure::nothing_done(message)
+            .hint("where it has a disk of its own, see whether that is mounted"));
+    }
+    match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() && !above.exists() => {
+            let above = above.display();
+            let message =
+                format!("there is no folder '{above}' in which a new {store} '{at}' could be made");
+            Err(Failure::nothing_done(message)
+                .hint(format!("if the path is right, make that first: mkdir -p '{above}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Warn if others can get into the folder of a new store, or of its cache, all the same: FAT and
 /// exFAT keep no rights, and some file systems take them without a word.
 pub fn tell_if_open(store: &Path, cache: Option<&Path>, printer: &Printer) {
@@ -44,6 +65,25 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_store_is_made_by_the_way_only_where_nothing_else_can_be_meant() {
+        let at = tempfile::tempdir().unwrap();
+        let said = |path: &Path, must_exist| {
+            may_be_made(path, "pool", must_exist).err().map(|failure| failure.message)
+        };
+        let (new, deep) = (at.path().join("new"), at.path().join("none/new"));
+        for path in [&new, at.path(), Path::new("new"), Path::new("/")] {
+            assert_eq!(said(path, false), None);
+        }
+        let at = at.path().display();
+        let folder = format!(
+            "there is no folder '{at}/none' in which a new pool '{at}/none/new' could be made"
+        );
+        assert_eq!(said(&deep, false), Some(folder));
+        let none = format!("there is no pool '{at}/new', and --must-exist makes none");
+        assert_eq!(said(&new, true), Some(none));
+    }
 
     #[test]
     fn a_new_folder_is_closed_to_others_and_one_that_holds_something_is_left_as_it_is() {

@@ -79,6 +79,9 @@ pub struct ServeArgs {
     /// what --listen names, and leaves nothing behind but the pool.
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
+    /// Whether one is made.
+    #[command(flatten)]
+    pub new: NewArgs,
     /// Size of the volume `main` of a new pool
     #[arg(long, value_name = "SIZE", env = "ONEFOLD_SIZE", hide_env = true)]
     #[arg(default_value = "64G", allow_negative_numbers = true, help_heading = "A new pool")]
@@ -113,6 +116,18 @@ pub struct ServeArgs {
     /// Encryption.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// What happens where there is nothing to serve.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct NewArgs {
+    /// Make nothing: end with an error where there is nothing to serve
+    ///
+    /// For a store on a disk of its own: while that is not mounted, an empty store would be made
+    /// and served in its place.
+    #[arg(long, env = "ONEFOLD_MUST_EXIST", hide_env = true)]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub must_exist: bool,
 }
 
 /// A socket for virtual machines, and the export that they have there.

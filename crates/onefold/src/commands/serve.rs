@@ -187,6 +187,7 @@ fn start(
     let exports: Arc<dyn Exports> = Arc::clone(&late) as _;
     let mut early = None;
     if !args.read_only && !Pool::exists_at(&args.pool) {
+        store_folder::may_be_made(&args.pool, "pool", args.new.must_exist)?;
         refuse_socket_inside(&args.pool, how)?;
         // Nothing is made for a server that could not listen; who comes early waits.
         early = Some(Servers::start(&exports, how)?);

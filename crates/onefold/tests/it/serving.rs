@@ -289,3 +289,34 @@ fn a_log_for_programs_has_one_object_on_each_line() {
     assert!(event["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
     server.stop();
 }
+
+#[test]
+fn nothing_is_made_in_place_of_what_must_be_there() {
+    let sandbox = Sandbox::new();
+    let here = |name: &str| sandbox.path(name).exists();
+    for (store, line) in [
+        ("pool", &["serve", "pool", "--run", "true"][..]),
+        ("drive", &["ssd", "serve", "--dir", "drive", "--run", "true"]),
+    ] {
+        let none = format!("there is no {store} '{store}', and --must-exist makes none");
+        let said = sandbox.onefold(&[line, &["--must-exist"]].concat());
+        assert!(said.code == Some(2) && said.err.contains(&none) && !here(store), "{}", said.err);
+        let said = run(sandbox.command(line).env("ONEFOLD_MUST_EXIST", "yes"));
+        assert!(said.code == Some(2) && said.err.contains(&none) && !here(store), "{}", said.err);
+        // Nor is it made where nobody has made a folder for it.
+        let deep = format!("none/{store}");
+        let line_of = |at: &str| -> Vec<String> {
+            line.iter().map(|&word| if word == store { at } else { word }.to_owned()).collect()
+        };
+        let words = line_of(&deep);
+        let said = sandbox.onefold(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let missing = format!("there is no folder 'none' in which a new {store} '{deep}' could be");
+        assert!(said.code == Some(2) && said.err.contains(&missing), "{}", said.err);
+        assert!(!here("none"));
+        // What is there is served.
+        let said = run(sandbox.command(line).env("ONEFOLD_MUST_EXIST", "no"));
+        assert!(said.code == Some(0) && here(store), "{}", said.err);
+        let said = sandbox.onefold(&[line, &["--must-exist"]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+}

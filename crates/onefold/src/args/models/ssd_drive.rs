@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onefold_nbd::ListenAddr;
 
-use crate::args::serve::{CrowdArgs, GuardArgs, MachineSocket, SlowArgs, TlsArgs};
+use crate::args::serve::{CrowdArgs, GuardArgs, MachineSocket, NewArgs, SlowArgs, TlsArgs};
 use crate::args::{AccessArgs, MetricsArgs, RecordArgs};
 
 const SERVE_EXAMPLES: &str = "\
@@ -33,6 +33,9 @@ pub struct SsdServeArgs {
     /// Folder of the drive; made if there is none
     #[arg(long, value_name = "FOLDER")]
     pub dir: PathBuf,
+    /// Whether one is made.
+    #[command(flatten)]
+    pub new: NewArgs,
     /// Drive to start from: ses-slc, ses-mlc1, ses-mlc2, park-shin, tlc, ses-paper or
     /// park-shin-paper
     #[arg(long, value_name = "NAME")]

@@ -120,6 +120,9 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let tls = tls_files(args);
     let watch = watch::Prepared::new(&args.metrics, &mut handed, tls.as_ref())?;
     let how = listening(args, (handed, private.as_ref().map(tempfile::TempDir::path)), tls)?;
+    if !is_drive(&args.dir) {
+        store_folder::may_be_made(&args.dir, "drive", args.new.must_exist)?;
+    }
     let said = args.spec.is_some() || args.preset.is_some();
     // A drive that is there needs no words about it; `--set` changes it.
     let wanted = if said || !is_drive(&args.dir) { Some(wanted_spec(args)?) } else { None };
