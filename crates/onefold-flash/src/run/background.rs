@@ -27,7 +27,6 @@ where
             return Ok(());
         }
         if self.idle.has_begun(self.controller.time_ns()) {
-            self.idle.activate();
             return self.background();
         }
         if let Some(due) = self.idle.next_look() {

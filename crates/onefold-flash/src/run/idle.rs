@@ -20,8 +20,6 @@ pub(crate) struct Idle {
     scheduled: bool,
     /// Since when nobody has waited.
     since: u64,
-    /// Whether background work is going on.
-    active: bool,
     /// Whether there is nothing to do until the next write.
     done: bool,
 }
@@ -62,7 +60,6 @@ impl Idle {
             steps: controller.idle_steps,
             scheduled: false,
             since: 0,
-            active: false,
             done: false,
         }
     }
@@ -70,7 +67,6 @@ impl Idle {
     /// A request for so many pages comes: background work makes room. `ends_moment` is whether an
     /// idle moment was going on.
     pub(crate) const fn came(&mut self, number: u64, pages: u32, ends_moment: bool) {
-        self.active = false;
         self.hints.came(number);
         self.rush.came(pages, ends_moment);
     }
@@ -108,16 +104,6 @@ impl Idle {
     /// Whether there is nothing to do until the next write.
     pub(crate) const fn is_done(&self) -> bool {
         self.done
-    }
-
-    /// Background work begins.
-    pub(crate) const fn activate(&mut self) {
-        self.active = true;
-    }
-
-    /// Whether background work is going on.
-    pub(crate) const fn is_active(&self) -> bool {
-        self.active
     }
 
     /// Whether an idle moment has begun: by the clock, or because the host has said so.

@@ -151,8 +151,6 @@ where
             self.host_event(event)?;
         } else if !self.host.is_quiet() {
             return Ok(self.controller.has_news());
-        } else if self.idle.is_active() {
-            self.background()?;
         }
         Ok(true)
     }

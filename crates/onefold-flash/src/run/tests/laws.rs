@@ -233,6 +233,28 @@ fn an_idle_moment_begins_so_long_after_the_beginning() {
     assert_eq!(attached.next_event_ns(), Some(50_000));
 }
 
+/// Clients of a trace ask once more when there is nothing left, which is in an idle moment here.
+#[test]
+fn background_work_that_is_not_to_be_finished_begins_no_more_after_the_last_request() {
+    let merged = |finish: &str| {
+        let lines = [
+            "precondition=\"none\"",
+            "dedup.policy=\"crc-compare\"",
+            "controller.idle_after_ns=50000",
+            "controller.idle_steps=1",
+            "workload.trace_timing=\"closed\"",
+            "workload.queue_depth=8",
+            "workload.think_time=\"constant\"",
+            "workload.think_time_ns=60000",
+            finish,
+        ];
+        let trace = (0..8).map(|page| piece(0, page, 4096, 7)).collect();
+        report_of(&lines, trace).dedup.offline_pages
+    };
+    assert_eq!(merged("workload.finish_offline=true"), 7);
+    assert_eq!(merged("workload.finish_offline=false"), 1, "the one that had begun");
+}
+
 /// A second one reads ahead in a trace, and ends when the run does, however long the trace is.
 #[test]
 fn requests_are_drawn_by_the_second_thread_until_the_run_ends() {
