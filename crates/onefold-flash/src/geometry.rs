@@ -213,6 +213,11 @@ mod tests {
         assert!(matches!(odd.check(), Err(GeometryError::Channels { .. })));
         let huge = Geometry { blocks_per_plane: u32::MAX, ..ses };
         assert!(matches!(huge.check(), Err(GeometryError::TooManyPages { .. })));
+        let row = |blocks_per_plane| {
+            let one = Geometry { channels: 1, packages: 1, planes_per_die: 1, ..ses };
+            Geometry { blocks_per_plane, pages_per_block: 1, ..one }.check()
+        };
+        assert_eq!((row((1 << 30) - 1), row(1 << 30).is_err()), (Ok(()), true));
         // More than any number has room for, of which nothing is left in 128 bits.
         let count = 1 << 31;
         let endless = Geometry {

@@ -155,3 +155,51 @@ impl Host {
         self.taken == 0 && self.writes == 0 && self.outside.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::told::drive;
+
+    fn host(lines: &[&str]) -> Host {
+        Host::new(&drive(lines), None)
+    }
+
+    #[test]
+    fn whatever_takes_a_nanosecond_on_the_way_is_gone_through() {
+        assert!(host(&[]).hands_over_at_once());
+        for line in ["host.link_mb_per_s=1", "host.link_latency_ns=1", "controller.request_ns=1"] {
+            assert!(!host(&[line]).hands_over_at_once(), "{line}");
+        }
+        let spec = drive(&["dedup.policy=\"ses-host\"", "host.scrambler_mb_per_s=1"]);
+        let cores = HostScrambler::new(&spec).expect("a policy");
+        assert!(cores.is_some() && !Host::new(&spec, cores).hands_over_at_once());
+    }
+
+    #[test]
+    fn buffer_and_queue_take_what_they_have_room_for() {
+        let mut host = host(&["controller.write_buffer_pages=5", "host.queue_entries=2"]);
+        assert!(host.has_room(6), "an empty one takes anything");
+        host.buffer_used = 2;
+        assert!(host.has_room(3) && !host.has_room(4));
+        for (taken, pages, may) in [
+            (0, 0, true),
+            (1, 0, true),
+            (2, 0, false),
+            (1, TAKEN_PAGES_MAX - 1, true),
+            (1, TAKEN_PAGES_MAX, false),
+        ] {
+            (host.taken, host.taken_pages) = (taken, pages);
+            assert_eq!((host.may_take(), host.is_quiet()), (may, taken == 0), "{taken}, {pages}");
+        }
+    }
+
+    #[test]
+    fn writes_on_their_way_and_requests_outside_wait_for_the_drive() {
+        let mut host = host(&[]);
+        host.writes = 1;
+        assert!(!host.is_quiet());
+        host.writes = 0;
+        assert!(host.is_quiet());
+    }
+}

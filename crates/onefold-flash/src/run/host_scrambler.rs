@@ -70,3 +70,27 @@ impl HostScrambler {
         ServerUsage::of(&[&self.cores], "host_scrambler", now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::SpecBuilder;
+
+    #[test]
+    fn cores_that_take_time_are_told_from_those_that_take_none() {
+        let of = |policy: &str, mb_per_s: u64| {
+            let set = [format!("policy={policy}"), format!("scrambler_mb_per_s={mb_per_s}")];
+            let builder = SpecBuilder::preset("ses-slc").expect("a preset");
+            let spec = set.iter().try_fold(builder, |builder, one| builder.set(one));
+            let spec = spec.and_then(SpecBuilder::build).expect("a drive");
+            HostScrambler::new(&spec).expect("a policy").map(|cores| (cores, spec))
+        };
+        assert!(of("ses-host", 0).is_none() && of("crc-compare", 1).is_none());
+        let (mut cores, spec) = of("ses-host", 1).expect("they take time");
+        // A byte in a microsecond; what was there before is undone as well.
+        let page_ns = u64::from(spec.geometry.page_bytes) * 1_000;
+        assert_eq!(cores.write(7, 3..5, Some(false)), 7, "kept as they are");
+        assert_eq!(cores.read(7, 0..5), 7 + 3 * page_ns);
+        assert_eq!(cores.usage(7 + 3 * page_ns).jobs, 1);
+    }
+}

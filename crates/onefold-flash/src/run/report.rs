@@ -560,6 +560,7 @@ mod tests {
     use super::*;
     use crate::run::completion::{Completion, Verdict};
     use crate::run::request::HostRequest;
+    use crate::run::settled::IntervalReport;
 
     #[test]
     fn a_quantile_is_the_largest_of_so_many_of_a_thousand() {
@@ -607,5 +608,17 @@ mod tests {
         assert_eq!(of(0.0).terabytes_written, None);
         let bytes = spec.geometry.capacity_bytes() as f64 * spec.media.rated_pe_cycles as f64;
         assert_eq!(of(2.0).terabytes_written, Some(bytes / 2.0 / 1e12));
+        let drive = f64::from(spec.logical_pages()) * f64::from(spec.geometry.page_bytes);
+        let per_day = of(2.0).drive_writes_per_day_5_years.expect("an end");
+        assert!((per_day - bytes / 2.0 / drive / 1825.0).abs() < 1e-9, "{per_day}");
+        let write_amplification = Some(IntervalReport { mean: 2.0, low: 1.0, high: 4.0 });
+        let known = SettledReport { write_amplification, ..settled };
+        let waf = WafReport { total: Some(2.0), ..WafReport::default() };
+        let LifetimeReport { terabytes_written_low, terabytes_written_high, .. } =
+            lifetime(&spec, &waf, &known);
+        let within = [terabytes_written_low, terabytes_written_high];
+        assert_eq!(within, [Some(bytes / 4.0 / 1e12), Some(bytes / 1e12)]);
+        let not_settled = lifetime(&spec, &waf, &SettledReport { settled: false, ..known });
+        assert_eq!(not_settled, LifetimeReport { rated_pe_cycles: 100_000, ..Default::default() });
     }
 }

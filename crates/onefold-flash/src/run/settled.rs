@@ -280,4 +280,102 @@ mod tests {
         assert_eq!(wild.lacks, Some("precision"), "{wild:?}");
         assert!(wild.requests_needed.is_some_and(|more| more > 10_240), "{wild:?}");
     }
+
+    /// Windows of a hundred written pages each, in which so many were programmed for the host, and
+    /// half as many as were written besides.
+    fn windows(programmed: &[u64]) -> Windows {
+        let mut marks = vec![Mark { written: 7, programmed: 8, all: 9 }];
+        for (number, more) in (1..).zip(programmed) {
+            let Mark { programmed, all, .. } = marks[marks.len() - 1];
+            let (written, programmed) = (7 + 100 * number, programmed + more);
+            marks.push(Mark { written, programmed, all: all + more + 50 });
+        }
+        Windows { every: 100, next: 0, codewords: 1, marks }
+    }
+
+    #[test]
+    fn windows_are_closed_when_they_are_full_and_put_together_when_they_are_many() {
+        let written = |pages| -> Vec<u64> {
+            let windows = run(pages, |_| 1.0);
+            windows.marks.iter().map(|mark| mark.written).collect()
+        };
+        let of = |each: u64, count| (0..=count).map(|at| at * each).collect::<Vec<_>>();
+        assert_eq!((written(63), written(64)), (of(64, 0), of(64, 1)));
+        let most = 64 * WINDOWS_MAX as u64;
+        assert_eq!(written(most - 1), of(64, 63));
+        assert_eq!(written(most), of(128, 32));
+        assert_eq!((written(most + 127), written(most + 128)), (of(128, 32), of(128, 33)));
+        let counters = Counters { host_pages_written: 1000, ..Counters::default() };
+        let of_codewords = Windows::from(&counters, 4);
+        assert_eq!((of_codewords.every, of_codewords.next), (256, 1256));
+    }
+
+    #[test]
+    fn a_mean_is_known_as_well_as_its_batches_agree() {
+        let judged = |programmed: &[u64]| {
+            let report = windows(programmed).judge(0, 1.0);
+            assert_eq!((report.settled, report.lacks), (true, None), "{report:?}");
+            let [share, waf] = [report.programmed_share, report.write_amplification];
+            let [share, waf] = [share, waf].map(|interval| interval.expect("there are windows"));
+            let close = |number: f64, to: f64| assert!((number - to).abs() < 1e-9, "{report:?}");
+            close(share.high - share.mean, share.mean - share.low);
+            close(waf.high - waf.mean, share.high - share.mean);
+            close(waf.mean, share.mean + 0.5);
+            close(share.mean, 1.05);
+            share.high - share.mean
+        };
+        let alike = |first: usize, each: usize, count: usize| {
+            let batches = (0..count).flat_map(|at| vec![100 + 10 * (at as u64 % 2); each]);
+            [vec![900; first], batches.collect()].concat()
+        };
+        // 2.365 sqrt(0.02 / 7 / 8) and 2.131 sqrt(0.04 / 15 / 16); the first ones may be left over.
+        for (first, each, count, half) in [
+            (0, 1, 8, 0.044_694_298_933),
+            (7, 1, 8, 0.044_694_298_933),
+            (0, 1, 16, 0.027_511_091_703),
+            (1, 1, 16, 0.027_511_091_703),
+            (15, 1, 16, 0.027_511_091_703),
+            (3, 2, 16, 0.027_511_091_703),
+        ] {
+            let found = judged(&alike(first, each, count));
+            assert!((found - half).abs() < 1e-9, "{first}, {each}, {count}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_lacks_is_told_with_how_much_it_takes() {
+        let judged = |programmed: &[u64], spare, per_page| {
+            let report = windows(programmed).judge(spare, per_page);
+            assert!(!report.settled);
+            (report.lacks.expect("it lacks something"), report.requests_needed)
+        };
+        // Eight windows of 64 pages; there may have been as many in larger ones.
+        assert_eq!(judged(&[100; 3], 0, 2.0), ("writes", Some(2 * (512 - 300))));
+        assert_eq!(judged(&[100; 7], 0, 2.0), ("writes", Some(1)));
+        assert_eq!(judged(&[100; 3], 0, 0.0), ("writes", None), "a run that only reads");
+        assert_eq!(judged(&[200; 8], 90, 3.0), ("collection", Some(3 * (90 / 2 + 800))));
+        // From 9.5 over 5.5 to 3.5: half of what is left goes with each half of the run.
+        let falls = [900, 900, 700, 500, 500, 400, 300, 300];
+        assert_eq!(judged(&falls, 0, 1.0), ("drift", Some(2735)));
+        // An interval of 1.5 +- 0.893886, where a twentieth of it would do.
+        let wild = [0, 200].repeat(4);
+        assert_eq!(judged(&wild, 0, 1.0), ("precision", Some(112_841)));
+    }
+
+    #[test]
+    fn values_that_near_their_limit_are_flat_after_a_while() {
+        // The quarters are of 9, 5 and 3: ln(0.0075) / ln(1/2) / 2.
+        let of = until_flat(&[9.0, 9.0, 7.0, 5.0, 5.0, 4.0, 3.0, 3.0]);
+        assert!((of - 3.529_446_845).abs() < 1e-9, "{of}");
+        let slow = until_flat(&[100.0, 100.0, 0.0, 50.0, 50.0, 0.0, 1.0, 1.0]);
+        assert_eq!(slow.to_bits(), 100.0_f64.to_bits());
+        // What does not near anything, or is there, is looked at once more.
+        for values in [[1.0, 9.0, 2.0, 3.0], [4.0, 3.0, 2.0, 0.0], [5.0; 4], [5.0, 1.0, 1.0, 1.0]] {
+            assert_eq!(until_flat(&values).to_bits(), 1.0_f64.to_bits(), "{values:?}");
+        }
+        for (mean, high, half) in [(0.0, 1.0, 0.0_f64), (2.0, 3.0, 0.5)] {
+            let relative = IntervalReport { mean, low: 2.0 * mean - high, high }.relative();
+            assert_eq!(relative.to_bits(), half.to_bits(), "{mean}");
+        }
+    }
 }

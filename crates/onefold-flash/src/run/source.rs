@@ -387,17 +387,22 @@ mod tests {
     fn a_request_has_at_most_so_many_pages_and_those_beyond_the_drive_begin_again() {
         let mut source = source(u64::MAX, 1);
         source.logical_pages = 2 * PAGES_MAX;
-        let mut asked = |pages: u64| {
+        let reads = |pages: u64| {
             let (op, length, identity) = (Op::Read, pages * 8192, None);
             let (offset, time_ns) = (8192, 0);
             let (stream, pid, deduplicate) = (None, None, None);
-            let asked = Request { time_ns, op, offset, length, identity, stream, pid, deduplicate };
-            source.in_pages(3, &asked)
+            Request { time_ns, op, offset, length, identity, stream, pid, deduplicate }
         };
-        let whole = asked(PAGES_MAX).expect("it is taken");
+        let whole = source.in_pages(3, &reads(PAGES_MAX)).expect("it is taken");
         assert_eq!(u64::from(whole.pages), PAGES_MAX);
-        let more = asked(PAGES_MAX + 1);
+        let more = source.in_pages(3, &reads(PAGES_MAX + 1));
         assert!(matches!(more, Err(RunError::TooLong { number: 3, .. })), "{more:?}");
+        // No more of them than the drive has, wherever they begin.
+        (source.logical_pages, source.wrap) = (5, true);
+        let whole = source.in_pages(3, &reads(5)).expect("it is taken");
+        assert_eq!((whole.lpn, whole.pages), (1, 5));
+        let more = source.in_pages(3, &reads(6));
+        assert!(matches!(more, Err(RunError::TooLong { pages: 6, limit: 5, .. })), "{more:?}");
         let few = HostRequest { lpn: 8, pages: 4, ..whole };
         assert_eq!(few.lpns(10).collect::<Vec<_>>(), [8, 9, 0, 1]);
         assert_eq!(few.lpns(12).collect::<Vec<_>>(), [8, 9, 10, 11]);

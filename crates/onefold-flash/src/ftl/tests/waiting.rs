@@ -1,6 +1,8 @@
 //! Compressed pages and codewords that wait, and what is told of them.
 //! Room: onefold-flash.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::dedup::{Engine, Look, NoDedup};
 use crate::ftl::packing::TOGETHER_MAX;
 use crate::ftl::view::view;
@@ -195,4 +197,15 @@ fn what_died_on_its_way_is_on_its_way_no_more() {
     assert!(ftl.collect_idle(0, &mut Untimed).expect("collects"));
     assert_eq!(ftl.space.blocks().written(victim), 0, "erased");
     assert!(ftl.gathered[0].is_empty());
+}
+
+#[test]
+fn a_page_that_waits_twice_is_found() {
+    let mut ftl = Ftl::format(nand(), NoDedup, settings()).expect("fits");
+    ftl.write(5, &Identity::of_number(7), &mut Untimed).expect("writes");
+    ftl.check_invariants();
+    let place = ftl.packing.place_of(5).expect("waits");
+    ftl.packing.join(5, place);
+    let checked = catch_unwind(AssertUnwindSafe(|| ftl.check_invariants()));
+    assert!(checked.is_err());
 }

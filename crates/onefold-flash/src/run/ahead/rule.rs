@@ -95,5 +95,10 @@ mod tests {
         assert!(!decides(Generated, "ses-slc", &waits), "a fingerprint takes time");
         let never = ["arrivals=poisson", "idle_after_ns=0", "idle_hint=false"];
         assert!(decides(Generated, "ses-slc", &never), "nothing is done in idle moments");
+        for some in [["idle_after_ns=1", "idle_hint=false"], ["idle_after_ns=0", "idle_hint=true"]]
+        {
+            let set = [never[0], some[0], some[1]];
+            assert!(!decides(Generated, "ses-slc", &set), "{some:?}: they begin all the same");
+        }
     }
 }

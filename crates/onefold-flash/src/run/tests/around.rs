@@ -139,6 +139,13 @@ fn a_run_is_refused_for_the_last_byte_of_memory_and_codewords_for_others() {
     };
     let Err(RunError::Dram { needed, .. }) = with(1) else { panic!("nothing fits a byte") };
     with(needed).expect("just fits");
+    // What is advised is whole mebibytes.
+    let spec = drive(&[]);
+    for (needed, advised) in [(1, 1 << 20), (1 << 20, 1 << 20), ((1 << 20) + 1, 2 << 20)] {
+        let (list, smaller) = (String::new(), String::new());
+        let remedy = RunError::Dram { budget: 0, needed, list, smaller }.remedy(&spec);
+        assert_eq!(remedy, Some(format!("controller.dram_bytes={advised}")));
+    }
     assert!(matches!(with(needed - 1), Err(RunError::Dram { .. })));
     let refusal = |policy: &str| {
         let lines = ["controller.dram_bytes=1", policy];
