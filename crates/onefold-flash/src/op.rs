@@ -274,4 +274,11 @@ mod tests {
         assert_eq!(ask(&mut (&mut lent as &mut dyn Driver)), answers);
         assert_eq!((lent.0.len(), &lent.0), (3, &itself.0));
     }
+
+    #[test]
+    fn without_time_nothing_takes_any() {
+        let mut d = Untimed;
+        let times = [d.read_ns(3), d.program_ns(), d.work_ns(Work::Hash), d.now_ns()];
+        assert_eq!((times, d.is_idle(0), d.preferred_plane()), ([0; 4], true, None));
+    }
 }

@@ -222,4 +222,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn blocks_that_are_full_on_average_are_all_full() {
+        for mean in [49.0, 50.0] {
+            let shares = greedy_shares(mean, 49);
+            assert!(shares[..49].iter().all(|&share| share.to_bits() == 0), "{shares:?}");
+            assert_eq!(shares[49].to_bits(), 1.0_f64.to_bits());
+        }
+    }
 }

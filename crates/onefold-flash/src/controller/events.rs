@@ -306,4 +306,16 @@ mod tests {
             assert_eq!(Event::unpack(event.pack()), event);
         }
     }
+
+    #[test]
+    fn events_of_one_time_keep_their_order_up_to_the_last_number() {
+        for begun in [0, (1 << 35) - 1, SEQUENCE_MAX - 2] {
+            let mut heap = EventHeap { sequence: begun, ..EventHeap::default() };
+            heap.push_like(1, 5, Event::Unit(1));
+            heap.push_like(0, 5, Event::Unit(2));
+            let out = [heap.pop(), heap.pop(), heap.pop()];
+            assert_eq!(out, [Some((5, Event::Unit(1))), Some((5, Event::Unit(2))), None]);
+            assert_eq!(heap.scheduled(), begun + 2);
+        }
+    }
 }

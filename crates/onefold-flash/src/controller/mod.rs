@@ -645,6 +645,10 @@ mod tests {
             controller.handle(event);
         }
         assert!(!controller.is_buffered(ppn));
+        // Background work waits for nobody's program.
+        controller.issue(op(OpKind::Program, Cause::Host, ppn));
+        controller.wait_for(ppn);
+        assert!(controller.awaiting.is_empty());
     }
 
     #[test]
@@ -677,5 +681,33 @@ mod tests {
         let correction = controller.timing.work_ns(crate::op::Work::ParityCorrection);
         let compared = controller.work_ns(crate::op::Work::Compare);
         assert_eq!(compared, 500 + 30_000 + correction + 3_000);
+    }
+
+    #[test]
+    fn the_next_page_is_taken_in_meanwhile_if_it_comes_over_the_channel() {
+        let cached = |bus_mb_per_s: u64, cause: Cause, host_first: bool| {
+            let mut controller = drive(|spec| {
+                (spec.geometry.channels, spec.geometry.packages) = (1, 2);
+                (spec.geometry.page_bytes, spec.geometry.oob_bytes) = (512, 128);
+                (spec.timing.bus_mb_per_s, spec.timing.program_latency_ns) = (bus_mb_per_s, 1_000);
+                (spec.timing.cache_program, spec.timing.copyback) = (true, true);
+            });
+            if host_first {
+                let of_unit_1 = controller.geometry.pages() / 2;
+                controller.issue(op(OpKind::Program, Cause::Host, of_unit_1));
+            }
+            for ppn in 0..2 {
+                controller.issue(op(OpKind::Program, cause, ppn));
+            }
+            while !controller.units[0].is_idle() {
+                let event = controller.next_event().expect("it goes on");
+                controller.handle(event);
+            }
+            controller.time_ns()
+        };
+        // 640 bytes in a nanosecond: only the first page's is waited for.
+        assert_eq!(cached(1_000_000, Cause::Host, false), 1 + 2 * 1_000);
+        // A copy inside the flash has nothing to do with the channel, which another page takes.
+        assert_eq!(cached(1, Cause::Gc, true), 2 * 1_000);
     }
 }

@@ -363,4 +363,18 @@ mod tests {
             }
         }
     }
+
+    /// Of pages that are in lists the 64th from the hand on goes, if none is alone before it.
+    #[test]
+    fn room_is_made_by_who_is_alone_or_by_the_64th() {
+        for (alone, gone) in [(None, 63), (Some(40), 40), (Some(63), 63), (Some(64), 63)] {
+            let mut table = Buckets::new(70, 71, 1.0);
+            for ppn in 0..70 {
+                table.insert(u32::from(alone == Some(ppn)), ppn, false);
+            }
+            table.insert(0, 70, false);
+            let out: Vec<u32> = (0..71).filter(|&ppn| table.bucket_of(ppn).is_none()).collect();
+            assert_eq!((out, table.evicted, table.used()), (vec![gone], 1, 70), "{alone:?}");
+        }
+    }
 }

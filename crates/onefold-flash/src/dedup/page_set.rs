@@ -124,4 +124,17 @@ mod tests {
             assert_eq!((set.len(), set.contains(ppn)), (naive.len() as u64, naive.contains(&ppn)));
         }
     }
+
+    #[test]
+    fn a_set_that_was_cleared_begins_anew() {
+        let mut set = PageSet::new(5000);
+        for ppn in [3, 70, 4999] {
+            set.insert(ppn);
+        }
+        set.clear();
+        assert_eq!((set.len(), set.pop(), set.contains(70)), (0, None, false));
+        set.insert(4098);
+        assert_eq!((set.pop(), set.pop()), (Some(4098), None));
+        assert_eq!([1, 64, 65].map(|pages| PageSet::new(pages).bytes()), [8, 8, 16]);
+    }
 }

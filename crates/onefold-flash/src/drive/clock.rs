@@ -46,3 +46,18 @@ impl Clock for WallClock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_comes_back_when_it_is_time_and_at_once_where_it_was() {
+        let clock = WallClock::start();
+        let until = clock.now_ns() + 20_000_000;
+        clock.wait_until(until);
+        assert!(clock.now_ns() >= until);
+        clock.wait_until(until);
+        clock.wait_until(0);
+    }
+}

@@ -279,6 +279,10 @@ mod tests {
             let why = left(&memory, &mark(), 0).unwrap_err();
             assert!(why.contains("cut short"), "{bytes}: {why}");
         }
+        // Both heads have room, and are of no store.
+        let mut region = memory.create(NAME, HALVES_AT + 2 * HEAD).unwrap();
+        region.bytes_mut()[..MARK_BYTES].copy_from_slice(&mark().bytes());
+        assert!(left(&memory, &mark(), 0).unwrap_err().contains("damaged"));
         drop(KeptPages::begin(&memory, &mark(), 0, 0).unwrap());
         assert_eq!(left(&memory, &mark(), 0), Ok(Vec::new()));
     }

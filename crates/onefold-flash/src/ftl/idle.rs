@@ -180,6 +180,7 @@ mod tests {
         let mut counters = Counters::default();
         (0..500).for_each(|_| counters.ops.add(OpKind::Program, Cause::Host));
         let mut work = IdleWork::new(IdleOrder::ByNeed, &counters);
+        assert_eq!((work.need, work.plane), (0, 0), "nothing is known yet");
         let mut programmed = 500;
         let mut after = |spell: u64| {
             programmed += spell;

@@ -6,12 +6,18 @@ use std::fmt::Write as _;
 use onefold_code::{SeedSource, Truncation};
 use onefold_content::FingerprintKind;
 
+use crate::dedup::buckets::Buckets;
+use crate::dedup::compact_table::CompactTable;
+use crate::dedup::digests::Digests;
+use crate::dedup::hot_table::HotTable;
 use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::store::Store;
 use crate::dedup::{
-    AnyPolicy, Engine, Fingerprinting, Identities, POLICIES, Site, Wanted, check_engine,
-    check_policy, host_wants,
+    AnyPolicy, Engine, Fingerprinting, Identities, Look, POLICIES, Policy as _, Prepared, Site,
+    Wanted, check_engine, check_policy, host_wants,
 };
 use crate::nand::Identity;
+use crate::op::Work;
 use crate::testing::plane::plane;
 
 const KNOWN: &[OptionInfo] = &[
@@ -194,4 +200,70 @@ fn fingerprints_are_made_as_the_options_say() {
     let options = "truncation = 'byte8'\ncompression = 'before-scrambler'";
     says("ses-device", options, ["Byte8", "Sha256", "engine: BeforeScrambler"]);
     says("gleaner", "compression = 'after-scrambler'", ["Crc64", "Sha256", "AfterScrambler"]);
+}
+
+#[test]
+fn tables_of_any_share_have_room_for_a_few() {
+    // 16 entries in 22 places, each of a digest, four bytes and one.
+    let store = |hash| Store::new((10, 40), 0.1, hash).dram().map(|(_, bytes)| bytes);
+    assert_eq!((store("sha256"), store("sha1")), ([22 * 37, 22 * 4], [22 * 25, 22 * 4]));
+    assert_eq!(Store::new((10, 9), 0.1, "sha1").dram()[1].1, 9 * 4, "as many as there are");
+    assert_eq!(Buckets::new(10, 10, 0.1).dram().map(|(_, bytes)| bytes), [16 * 9, 16 * 4]);
+    for entries in [0, 8, 15] {
+        let (compact, hot) = (CompactTable::new(entries), HotTable::new(entries, true));
+        assert_eq!((compact.capacity(), compact.dram()), (8, 8 * 6 + 1));
+        assert_eq!(hot.dram().map(|(_, bytes)| bytes), [8 * 8, 8 * 4, 8 / 2 + 1]);
+    }
+    let digests = [0, 1, 8, 16].map(|entries| Digests::new(entries).dram());
+    assert_eq!(digests, [0, 8 * 20 + 3, 8 * 20 + 3, 16 * 20 + 5]);
+}
+
+/// Whatever is asked for takes so long.
+struct Takes(u64);
+
+impl Look for Takes {
+    fn is_live(&self, _ppn: u32) -> bool {
+        true
+    }
+
+    fn is_idle(&self, _ppn: u32) -> bool {
+        true
+    }
+
+    fn locate(&self, _lpn: u32) -> Option<u32> {
+        None
+    }
+
+    fn read_ns(&self, _ppn: u32) -> u64 {
+        self.0
+    }
+
+    fn program_ns(&self) -> u64 {
+        self.0
+    }
+
+    fn work_ns(&self, _work: Work) -> u64 {
+        self.0
+    }
+
+    fn work(&mut self, _work: Work) {}
+}
+
+#[test]
+fn a_fingerprint_that_is_ready_within_its_budget_is_waited_for() {
+    for (name, work) in [("caftl-online", Work::Hash), ("ses-device", Work::ParityCorrection)] {
+        let asks = |budget_us: u64, ns: u64| {
+            let options = format!("budget_us = {budget_us}").parse().unwrap();
+            let site = Site::new(plane(16, 8), None);
+            let made = AnyPolicy::new::<Identity>(name, &options, &site, Identities);
+            let (mut policy, mut prepared) = (made.unwrap(), Prepared::asked(None));
+            let asked = policy.prepare(1, &Identity(5), &mut prepared, &mut Takes(ns));
+            assert_eq!(prepared.left, asked.is_none());
+            assert!(asked.is_none_or(|asked| asked == work), "{asked:?}");
+            asked.is_some()
+        };
+        assert_eq!([20_000, 20_001].map(|ns| asks(20, ns)), [true, false], "{name}");
+        assert_eq!([1000, 1001].map(|ns| asks(1, ns)), [true, false], "{name}");
+        assert!(asks(0, u64::MAX), "{name}: no limit");
+    }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use onefold_block::handover::{Handover, Region, SimHandover};
 use onefold_block::{
-    BlockDevice as _, CrashMode, FileFolder, Folder as _, LOCK_FILE, MediaError, SimFolder,
+    BlockDevice as _, CrashMode, FaultKind, FileFolder, Folder as _, LOCK_FILE, MediaError, OpKind,
+    SimFolder,
 };
 
 use super::story::{Hand, PAGE, spec};
@@ -68,6 +69,26 @@ fn a_making_that_is_cut_short_is_made_again_and_stays() {
         }
     }
     assert!(drives > 0, "some were made to the end");
+}
+
+/// A name whose sync has failed may go with the power, however often names are synced after that.
+#[test]
+fn a_specification_whose_name_is_in_doubt_stays_once_the_drive_was_opened() {
+    let mut in_doubt = 0;
+    for nth in 1.. {
+        let folder = SimFolder::new();
+        folder.fail_once(&[OpKind::SyncNames], nth, FaultKind::Eio);
+        if create(&folder, &spec(&[])).is_ok() {
+            break;
+        }
+        if exists(&folder) {
+            in_doubt += 1;
+            drop(open(&folder).unwrap_or_else(|error| panic!("{nth}: {error}")));
+            let left = folder.after_crash(nth, CrashMode::KeepNothing);
+            drop(open(&left).unwrap_or_else(|error| panic!("{nth}: {error}")));
+        }
+    }
+    assert_eq!(in_doubt, 2, "the sync of the specification's name, and the last of all");
 }
 
 /// All of it, its second copies too, as whoever made it was told.

@@ -161,6 +161,15 @@ fn a_drive_warns_when_its_spare_is_below_a_tenth_or_gone() {
 }
 
 #[test]
+fn a_drive_is_on_for_whole_hours() {
+    let hours = |power_on_s: u64| {
+        let health = SavedHealth { power_on_s, ..health() };
+        SmartReport::of(&drive(spec(&[]), health, &[0; 48], 0)).log.power_on_hours
+    };
+    assert_eq!([0, 3599, 3600, 7199, 7200].map(hours), [0, 0, 1, 1, 2]);
+}
+
+#[test]
 fn percentage_used_is_that_of_rated_cycles_up_to_255() {
     let used = |erases: u32| {
         let spec = spec(&["media.rated_pe_cycles=200"]);

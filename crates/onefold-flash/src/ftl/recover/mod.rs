@@ -152,3 +152,44 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::NoDedup;
+    use crate::ftl::settings::Durability;
+    use crate::geometry::Geometry;
+    use crate::nand::{Identity, IdentityNand};
+    use crate::testing::plane::plane;
+
+    /// A power cut may come before they are on the flash, and then they never were.
+    #[test]
+    fn nothing_is_erased_for_the_room_of_records_by_which_it_may_have_died() {
+        let settings = FtlSettings {
+            logical_pages: 100,
+            durability: Durability::Journal,
+            ..FtlSettings::default()
+        };
+        let nand = IdentityNand::new(Geometry { page_bytes: 128, ..plane(64, 16) });
+        let mut ftl = Ftl::format(nand, NoDedup, settings).expect("fits");
+        let place = |ftl: &Ftl<_, _>| ftl.locate(0).map(|place| ftl.layout.block_of(place));
+        let write = |ftl: &mut Ftl<_, _>, lpn: u32| {
+            ftl.write(lpn, &Identity::of_number(lpn.into()), &mut Untimed).expect("writes");
+        };
+        (0..16).for_each(|lpn| write(&mut ftl, lpn));
+        let dead = place(&ftl).expect("written");
+        (0..16).for_each(|lpn| write(&mut ftl, lpn));
+        ftl.flush(&mut Untimed).expect("flushes");
+        assert!(place(&ftl) != Some(dead) && ftl.blocks().is_dead(dead));
+        // One free block is left, and the drive's own pages need another one.
+        while ftl.blocks().free_of(0) > 1 {
+            ftl.space.take_free(0);
+        }
+        while ftl.space.next_own_place().is_some() {}
+        let last = ftl.journal.now() + 1;
+        ftl.journal.resume_at(last);
+        ftl.store_known(vec![(last, Record::Trim { lpn: 3, count: 1 })]).expect("stored");
+        assert!(ftl.journal.is_durable(last));
+        assert_eq!((ftl.blocks().erases(dead), ftl.blocks().free_of(0)), (0, 0));
+    }
+}

@@ -10,6 +10,7 @@ use onefold_workload::{Identity, Op, Request};
 use super::told::{drive, requests, told, told_on};
 use crate::dedup::NoDedup;
 use crate::ftl::FtlError;
+use crate::nand::Interruptible as _;
 use crate::op::{Cause, Driver as _, FlashOp, OpKind};
 use crate::run::ready::{nand, prepared};
 use crate::run::simulation::Simulation;
@@ -166,6 +167,30 @@ fn a_run_that_is_stuck_says_where() {
     };
     let one = ["workload.requests=1"];
     assert_eq!(stuck(&one, &never_ends), (0, at("flash unit 7", 1, 1, 0)));
+}
+
+/// What waits to be packed is programmed for a flush once its write is decided on.
+#[test]
+fn a_flush_that_finds_no_page_for_what_waits_ends_the_run() {
+    let spec = drive(&[
+        "precondition=\"none\"",
+        "ftl.compression=\"before-scrambler\"",
+        "controller.compress_mb_per_s=10",
+        "controller.write_buffer=\"back\"",
+    ]);
+    let runs = |bad_from: u32| {
+        let write = piece(0, 3, 4096, 7);
+        let flush = Request { op: Op::Flush, offset: 0, length: 0, identity: None, ..write };
+        let trace = Box::new([write, flush].into_iter().map(Ok));
+        let source = Source::new(&spec, Some(trace)).expect("a source");
+        let (mut ftl, host, _) = prepared(&spec, nand(&spec).unwrap(), NoDedup, source).unwrap();
+        (bad_from..spec.geometry.blocks()).for_each(|block| ftl.nand().mark_bad(block));
+        let mut simulation = Simulation::new(&spec, ftl, host, None, None);
+        simulation.run().map(|()| simulation.ftl.counters().packed_pages)
+    };
+    assert!(matches!(runs(spec.geometry.blocks()), Ok(1)));
+    let failed = runs(0);
+    assert!(matches!(failed, Err(RunError::Ftl { request: 0, .. })), "{failed:?}");
 }
 
 #[test]
