@@ -606,6 +606,30 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_not_interrupted_while_its_page_is_taken_in() {
+        let mut controller = drive(|spec| {
+            spec.timing.suspend = crate::spec::Suspend::EraseAndProgram;
+            spec.timing.suspend_latency_ns = 10;
+            (spec.geometry.page_bytes, spec.geometry.oob_bytes) = (512, 128);
+            (spec.timing.read_latency_ns, spec.timing.program_latency_ns) = (100, 1_000_000);
+            spec.timing.bus_mb_per_s = 1;
+        });
+        // 640 bytes take 640,000 ns, and the way out of the page that is read does too.
+        controller.issue(op(OpKind::Program, Cause::Gc, 0));
+        controller.wait_until(639_999);
+        read(&mut controller, 7);
+        let first = 1_640_000 + 640_100;
+        assert_eq!((controller.suspends, controller.time_ns()), (0, first));
+        controller.issue(op(OpKind::Program, Cause::Gc, 1));
+        controller.wait_until(first + 640_000);
+        read(&mut controller, 7);
+        assert_eq!(
+            (controller.suspends, controller.time_ns()),
+            (1, first + 640_000 + 10 + 640_100)
+        );
+    }
+
+    #[test]
     fn what_is_busy_is_told_the_longest_queue_first() {
         let mut controller = drive(|_| ());
         let flight = controller.open_flight();

@@ -102,11 +102,16 @@ impl Retries {
         0
     }
 
-    fn read(&mut self, ppn: u32, past: &Past, now_ns: u64) -> u32 {
-        let age_s = match past.filled_ns {
+    /// Whole seconds since a block was begun.
+    fn age_s(&self, past: &Past, now_ns: u64) -> u64 {
+        match past.filled_ns {
             Some(filled) => (now_ns - filled) / 1_000_000_000,
             None => self.data_age_s,
-        };
+        }
+    }
+
+    fn read(&mut self, ppn: u32, past: &Past, now_ns: u64) -> u32 {
+        let age_s = self.age_s(past, now_ns);
         let reads = u64::from(past.reads);
         let luck = self.model.luck(&Reading { ppn, erases: past.erases, reads });
         let works = |retry: &u32| {
@@ -233,5 +238,11 @@ mod tests {
         let late = 9_000_000_000_000_000_000;
         assert_eq!(retries(0, 0), retries(late, late));
         assert!(retries(0, late) > retries(0, 0), "what is old is read again");
+        spec.media.data_age_s = 77;
+        let modelled = Retries::new(&spec).expect("they are modelled");
+        let age_s =
+            |filled_ns| modelled.age_s(&Past { filled_ns, ..Past::default() }, 8_000_000_000);
+        let filled = [None, Some(0), Some(1), Some(7_000_000_001), Some(8_000_000_000)];
+        assert_eq!(filled.map(age_s), [77, 8, 7, 0, 0]);
     }
 }

@@ -377,4 +377,16 @@ mod tests {
             assert_eq!((out, table.evicted, table.used()), (vec![gone], 1, 70), "{alone:?}");
         }
     }
+
+    #[test]
+    fn lists_of_buckets_that_are_gone_are_used_again() {
+        let mut table = Buckets::new(96, 96, 1.0);
+        for round in 0..100 {
+            let bucket = table.insert(round, 5, true);
+            table.count(bucket);
+            assert_eq!((table.found(bucket), table.undetermined(bucket)), (1, 1));
+            table.remove(5);
+            assert_eq!((table.bucket(round), table.lists.len()), (None, 1));
+        }
+    }
 }

@@ -126,6 +126,17 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_a_group_of_words_comes_before_the_others() {
+        let mut set = PageSet::new(3 * 64 * 64);
+        let word = |number: u32| number * 64 + 7;
+        set.insert(word(64));
+        assert_eq!(set.pop(), Some(word(64)));
+        [0, 2, 66, 130].into_iter().map(word).for_each(|page| set.insert(page));
+        let out: Vec<u32> = std::iter::from_fn(|| set.pop()).collect();
+        assert_eq!(out, [66, 130, 0, 2].map(word));
+    }
+
+    #[test]
     fn a_set_that_was_cleared_begins_anew() {
         let mut set = PageSet::new(5000);
         for ppn in [3, 70, 4999] {

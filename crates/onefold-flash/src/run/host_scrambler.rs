@@ -92,5 +92,7 @@ mod tests {
         assert_eq!(cores.write(7, 3..5, Some(false)), 7, "kept as they are");
         assert_eq!(cores.read(7, 0..5), 7 + 3 * page_ns);
         assert_eq!(cores.usage(7 + 3 * page_ns).jobs, 1);
+        let last = spec.logical_pages() - 1;
+        assert_eq!(cores.read(7, last..=last), 7 + 4 * page_ns);
     }
 }

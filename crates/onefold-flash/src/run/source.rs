@@ -346,6 +346,7 @@ mod tests {
         for wrong in [0, 1, 31, 32, 50, 64] {
             let mut source = source(wrong, u64::MAX);
             for number in 0..wrong {
+                assert_eq!(source.has_none_drawn(), number % AHEAD as u64 == 0);
                 assert_eq!(source.draw_ahead(), number % AHEAD as u64 == 0);
                 assert!(source.seen().iter().any(|request| request.number == number));
                 let request = source.next().expect("no error yet").expect("there are more");

@@ -279,26 +279,9 @@ where
         Ok(())
     }
 
-    /// Writes pages of one request.
+    /// Writes pages of one request, or all codewords of each, one after the other, where the map
+    /// names these.
     fn write(&mut self, lpn: u32, pages: u32, from: From) -> Result<(), RunError> {
-        if self.codewords > 1 {
-            return self.write_codewords(lpn, pages, from);
-        }
-        let mut none = Contents::Given;
-        let contents = if from == From::Workload { &mut *self.contents } else { &mut none };
-        let request = whole(lpn, pages, self.page_bytes, contents);
-        for index in 0..pages {
-            self.fresh += 1;
-            let page = request.piece(index, self.page_bytes, self.fresh).whole();
-            self.written[(lpn + index) as usize] = true;
-            let written = self.ftl.write(lpn + index, &N::Page::of_key(page), &mut Untimed);
-            written.map_err(|error| RunError::Idle { error })?;
-        }
-        Ok(())
-    }
-
-    /// The same where the map names codewords: all of each page, one after the other.
-    fn write_codewords(&mut self, lpn: u32, pages: u32, from: From) -> Result<(), RunError> {
         let mut none = Contents::Given;
         let contents = if from == From::Workload { &mut *self.contents } else { &mut none };
         let (first, count) = (lpn * self.codewords, pages * self.codewords);
@@ -307,11 +290,11 @@ where
         self.written[lpn as usize..(lpn + pages) as usize].fill(true);
         for index in 0..count {
             self.fresh += 1;
-            let mut codeword = request.piece(index, bytes, self.fresh).whole();
+            let mut key = request.piece(index, bytes, self.fresh).whole();
             if from == From::Workload {
-                codeword = self.common.content(codeword);
+                key = self.common.content(key);
             }
-            let written = self.ftl.write(first + index, &N::Page::of_key(codeword), &mut Untimed);
+            let written = self.ftl.write(first + index, &N::Page::of_key(key), &mut Untimed);
             written.map_err(|error| RunError::Idle { error })?;
         }
         Ok(())
@@ -416,8 +399,9 @@ mod tests {
             "workload.common_codewords_percent=40",
         ];
         let with = |lines: &[&'static str], more: &[&'static str]| [lines, more].concat();
-        let cases: [(Vec<&str>, Fill); 11] = [
+        let cases: [(Vec<&str>, Fill); 12] = [
             (vec![], fill),
+            (vec!["workload.request_pages=3"], fill),
             (equal.to_vec(), fill),
             (vec![], log),
             (vec!["workload.request_pages=3", "workload.pattern=\"zipf\""], log),

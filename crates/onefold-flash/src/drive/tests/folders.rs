@@ -11,6 +11,7 @@ use onefold_block::{
 };
 
 use super::story::{Hand, PAGE, spec};
+use crate::drive::files::MAKING_FILE;
 use crate::drive::making::create;
 use crate::drive::stored_spec::{exists, read_spec};
 use crate::drive::{
@@ -86,6 +87,7 @@ fn a_specification_whose_name_is_in_doubt_stays_once_the_drive_was_opened() {
             drop(open(&folder).unwrap_or_else(|error| panic!("{nth}: {error}")));
             let left = folder.after_crash(nth, CrashMode::KeepNothing);
             drop(open(&left).unwrap_or_else(|error| panic!("{nth}: {error}")));
+            assert!(!left.list().unwrap().contains(&MAKING_FILE.to_owned()), "{nth}: it has ended");
         }
     }
     assert_eq!(in_doubt, 2, "the sync of the specification's name, and the last of all");
@@ -421,6 +423,27 @@ fn policies_that_no_emulated_drive_can_have_are_refused() {
     let engine = ["dedup.policy=\"ses-device\"", "ftl.compression=\"before-scrambler\""];
     assert!(refused(&engine).unwrap_err().contains("expected dedup.compression"));
     refused(&[engine[0], engine[1], "dedup.compression=\"before-scrambler\""]).unwrap();
+}
+
+/// Which blocks are bad from the start goes by the seed.
+#[test]
+fn every_bad_block_is_counted_from_the_first_to_the_last() {
+    for wanted in [0, 47] {
+        let seeded = |seed: u32| {
+            let seed = format!("seed={seed}");
+            let spec = spec(&["media.factory_bad_blocks_ppm=40000", &seed]);
+            let model = spec.wear_model();
+            let bad = (0..48).filter(|&block| model.is_factory_bad(block)).collect::<Vec<u32>>();
+            (spec, bad)
+        };
+        let mut drives = (0..1000).map(seeded);
+        let (spec, bad) = drives.find(|(_, bad)| bad.contains(&wanted)).expect("one in 25");
+        let folder = SimFolder::new();
+        create(&folder, &spec).expect("made");
+        let state = open(&folder).unwrap().health().state;
+        let all = bad.len() as u64;
+        assert_eq!((state.bad_blocks, state.factory_bad_blocks), (all, all), "{bad:?}");
+    }
 }
 
 /// Memory that cannot be read so many times.

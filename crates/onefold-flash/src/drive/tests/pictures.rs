@@ -74,3 +74,14 @@ fn what_is_rare_is_shown_where_it_matters() {
     // Of equally many, what is worse.
     assert_eq!(states(&blocks, 6), "cuvfff");
 }
+
+#[test]
+fn a_block_of_one_page_is_empty_or_full() {
+    let geometry = plane(8, 1);
+    let mut blocks = Blocks::new(geometry);
+    let block = blocks.take_free(0, false).unwrap();
+    blocks.append(block);
+    blocks.gain(block, 1);
+    let picture = Picture::of(&blocks, &geometry, 8);
+    assert_eq!((picture.written[0], picture.live[0], picture.written[1]), (100, 100, 0));
+}
