@@ -67,6 +67,31 @@ fn best_within(points: &[Reached], fills: f64) -> Option<Reached> {
     within.max_by(|a, b| a.hits.total_cmp(&b.hits)).copied()
 }
 
+/// How Toll stands beside the best of its rivals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Against {
+    /// None of them keeps to the budget.
+    Nobody,
+    /// This one keeps to it, and Toll does not.
+    OverBudget(&'static str),
+    /// So many points ahead of this one, with so many of its writes.
+    Rival { name: &'static str, by: f64, of_its_writes: f64 },
+}
+
+fn against_best(toll: Option<Reached>, rivals: &[(&'static str, Option<Reached>)]) -> Against {
+    let best = rivals.iter().filter_map(|&(name, best)| Some((name, best?)));
+    let best = best.max_by(|a, b| a.1.hits.total_cmp(&b.1.hits));
+    match (toll, best) {
+        (_, None) => Against::Nobody,
+        (None, Some((name, _))) => Against::OverBudget(name),
+        (Some(toll), Some((name, rival))) => Against::Rival {
+            name,
+            by: toll.hits - rival.hits,
+            of_its_writes: toll.fills / rival.fills,
+        },
+    }
+}
+
 /// Whether so many are at least half of all.
 fn is_half(count: usize, of: usize) -> bool {
     2 * count >= of
@@ -148,15 +173,21 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
         let mut better = 0;
         for (at, family) in families.iter().enumerate() {
             let [(_, toll), _, rivals @ ..] = &of(at)[..] else { continue };
-            let best = rivals.iter().filter_map(|&(name, best)| Some((name, best?)));
-            let best = best.max_by(|a, b| a.1.hits.total_cmp(&b.1.hits));
-            let (Some(toll), Some((name, rival))) = (toll, best) else { continue };
-            let by = toll.hits - rival.hits;
-            data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
-            if is_behind(by) {
-                behind.push(format!("{} points on {} at {under}", show(by), family.name));
+            match against_best(*toll, rivals) {
+                Against::Nobody => {}
+                Against::OverBudget(name) => {
+                    let point = data.put(&difference, family.name, None);
+                    point.note(format!("no setting keeps to the budget, and one of {name} does"));
+                    behind.push(format!("over the budget on {} at {under}", family.name));
+                }
+                Against::Rival { name, by, of_its_writes } => {
+                    data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
+                    if is_behind(by) {
+                        behind.push(format!("{} points on {} at {under}", show(by), family.name));
+                    }
+                    better += usize::from(is_ahead(by, of_its_writes));
+                }
             }
-            better += usize::from(is_ahead(by, toll.fills / rival.fills));
         }
         ahead.push((is_half(better, families.len()), format!("{better} at {under}")));
     }
@@ -178,6 +209,18 @@ mod tests {
         let hits = |fills| best_within(&points, fills).map(|best| best.hits as u64);
         assert_eq!([0.9, 1.0, 2.0, 3.0].map(hits), [None, Some(40), Some(50), Some(60)]);
         assert!(is_half(10, 20) && !is_half(9, 20) && !is_half(9, 19));
+    }
+
+    #[test]
+    fn toll_stands_beside_the_rival_with_the_most_hits_or_is_over_the_budget() {
+        let of = |hits, fills| Some(Reached { hits, low: hits, high: hits, fills });
+        let rivals = [("a", of(50.0, 2.0)), ("b", of(60.0, 4.0)), ("c", None)];
+        let stands = Against::Rival { name: "b", by: 2.5, of_its_writes: 0.25 };
+        assert_eq!(against_best(of(62.5, 1.0), &rivals), stands);
+        assert_eq!(against_best(None, &rivals), Against::OverBudget("b"));
+        for toll in [None, of(62.5, 1.0)] {
+            assert_eq!(against_best(toll, &rivals[2..]), Against::Nobody);
+        }
     }
 
     #[test]
