@@ -182,6 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn of_a_volume_that_is_deleted_nothing_is_told() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let [one, two] =
+            ["one", "two"].map(|name| pool.create_volume(name, ByteSize(1 << 20)).unwrap());
+        pool.delete_volume("two").unwrap();
+        for (now, since) in [(&one, &two), (&two, &one)] {
+            let told = now.changes_since(since, 0, 4096);
+            assert!(matches!(told, Err(PoolError::VolumeDeleted)), "{told:?}");
+        }
+    }
+
+    #[test]
     fn no_more_extents_are_told_at_once_than_may_be() {
         let folder = onefold_block::SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());

@@ -57,5 +57,8 @@ mod tests {
         ] {
             assert!(spread > 400, "{spread}");
         }
+        // Bytes, one by one: 226 by chance.
+        let spread = buckets(0..=u8::MAX);
+        assert!(spread > 160, "{spread}");
     }
 }

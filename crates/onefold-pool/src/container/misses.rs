@@ -112,6 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn one_is_behind_another_if_it_is_further_on_in_both() {
+        let first = miss(7, 60, 1060);
+        let behind = |ordinal, lba| miss(7, ordinal, lba).behind(&first);
+        assert_eq!(behind(61, 1061), Some((1, 1)));
+        assert_eq!(behind(90, 1060 + BLOCKS_MAX), Some((BLOCKS_MAX, 30)));
+        for (ordinal, lba) in [(60, 1061), (61, 1060), (59, 1061), (61, 1059)] {
+            assert_eq!(behind(ordinal, lba), None, "{ordinal} {lba}");
+        }
+        assert_eq!(behind(61, 1061 + BLOCKS_MAX), None, "too far");
+    }
+
+    #[test]
     fn a_copy_follows_its_container_from_the_second_duplicate_on() {
         let mut misses = Misses::default();
         for container in [1, 2, 7] {

@@ -206,6 +206,20 @@ mod tests {
     }
 
     #[test]
+    fn a_look_tells_what_is_held_and_how_many_there_are() {
+        let bucket = Bucket::default();
+        let look = |entry| {
+            let Look { held, used } = bucket.look_for(entry);
+            (held, used)
+        };
+        assert_eq!(look(7), (false, 0));
+        for (used, entry) in (1..).zip([7, 8, 9]) {
+            assert!(bucket.put(entry));
+            assert_eq!((look(7), look(10)), ((true, used), (false, used)));
+        }
+    }
+
+    #[test]
     fn a_block_that_was_given_back_is_empty_when_it_is_taken_again() {
         let mut arena = Arena::default();
         let block = arena.take().unwrap();

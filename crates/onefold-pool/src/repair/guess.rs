@@ -197,8 +197,8 @@ fn learn(
                 if decompressor.decompress_into(codec, payload, &mut chunk).is_err() {
                     continue;
                 }
-                let kind = kind_of(&chunk, entry, key);
-                *votes.entry((1 << bits, kind.id())).or_default() += 1;
+                let told = (1 << bits, kind_of(&chunk, entry, key).id());
+                *votes.entry(told).or_default() += 1;
                 break;
             }
         }

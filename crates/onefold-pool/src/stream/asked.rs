@@ -149,7 +149,6 @@ impl<R: Read, W: Write> Asker<R, W> {
         Frame { kind: Kind::Offer, body: offer, ..frame.clone() }.encode(&mut out);
         self.to.write_all(&out)?;
         self.to.flush()?;
-        out.clear();
         let at = self.answered;
         let answer = read_frame(&mut self.from, &mut self.answered, &mut out)?;
         let fits = answer.kind == Kind::Answer
