@@ -327,6 +327,10 @@ mod tests {
         assert!(found.lost.is_some() && found.records.is_empty(), "{found:?}");
         // Another opening left something; or nothing, which is no loss; or too much for it.
         let of_next = |memory: &SimHandover| left(memory, DRIVE, 4, false);
+        let begun = memory.after_kill();
+        begun.open(NAME).unwrap().publish(OPENING_AT, 4);
+        let found = of_next(&begun);
+        assert!(found.lost.is_some() && found.records.is_empty(), "{found:?}");
         assert!(of_next(&memory).lost.unwrap().contains("opened since"));
         let (empty, full) = (SimHandover::new(), SimHandover::new());
         drop(begin(&empty));

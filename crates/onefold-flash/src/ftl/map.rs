@@ -279,4 +279,16 @@ mod tests {
             assert_eq!(owners.is_live(0), owner != Owner::None);
         }
     }
+
+    #[test]
+    fn what_is_cleared_frees_its_parts_and_the_gap_behind_it() {
+        for (subpages, len, gap) in [(1, 1, 0), (2, 1, 0), (2, 1, 1), (2, 2, 0), (4, 2, 1)] {
+            let mut owners = Owners::new(8);
+            owners.set_part(4, Owner::Data(9), len, gap);
+            assert_eq!(owners.part(4, subpages), (len, gap));
+            assert_eq!(owners.clear(4, subpages), len + gap, "{len} and {gap} of {subpages}");
+            assert!((0..8).all(|place| owners.get(place) == Owner::None));
+            assert!(owners.entries.iter().all(|&entry| entry == NONE));
+        }
+    }
 }

@@ -158,3 +158,34 @@ fn newest_segments(slots: Slots, scan: &Scan) -> Vec<Option<Found>> {
     }
     newest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::Oob;
+    use crate::testing::plane::plane;
+
+    #[test]
+    fn the_newest_page_of_each_segment_counts_and_those_of_none_do_not() {
+        let slots = Slots::new(&plane(8, 4), 300);
+        let last = slots.segments - 1;
+        let mut scan = Scan::new(8);
+        // What it holds is as new as its seed; of equal ones the one that was moved last counts.
+        for (ppn, segment, seed, seq) in [
+            (1, 0, 5, 9),
+            (2, 0, 5, 8),
+            (3, 0, 4, 10),
+            (4, last, 0, 1),
+            (5, last + 1, 7, 11),
+            (6, u32::MAX, 7, 12),
+        ] {
+            let oob = Oob { key: PageKey::Map(segment), seq, seed, tag: 0 };
+            scan.meta.push(Found { ppn, oob });
+        }
+        let newest = newest_segments(slots, &scan);
+        let places: Vec<Option<u32>> = newest.iter().map(|one| one.map(|one| one.ppn)).collect();
+        let mut expected = vec![None; slots.segments as usize];
+        (expected[0], expected[last as usize]) = (Some(1), Some(4));
+        assert_eq!(places, expected);
+    }
+}

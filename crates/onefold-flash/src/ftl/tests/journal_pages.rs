@@ -135,3 +135,24 @@ fn a_checkpoint_ends_what_is_repeated() {
     assert_eq!(ftl.journal.page().0.len(), crate::ftl::journal::RECORD_BYTES);
     assert_eq!(opened((ftl, driver, places), &[]), Ok(4));
 }
+
+/// What a mapping page says is in DRAM too; all others are on the flash alone.
+#[test]
+fn of_the_drives_own_pages_those_of_the_map_alone_are_made_anew() {
+    let (mut ftl, mut driver, _) = trimmed(1);
+    let segments = ftl.own.slots().segments;
+    // Of the two sets of states the first, which is behind the map, is written too.
+    if ftl.own.place(segments).is_none() {
+        ftl.begin_round();
+        ftl.checkpoint(&mut driver).expect("checkpoints");
+    }
+    let all: Vec<(u32, u32)> = ftl.own.all().collect();
+    assert!(
+        all.iter().any(|&(slot, _)| slot == 0) && all.iter().any(|&(slot, _)| slot == segments)
+    );
+    for (slot, place) in all {
+        ftl.nand.torn.insert(ftl.layout.page_of(place));
+        let moved = ftl.move_meta(slot, &mut driver);
+        assert_eq!(moved.is_ok(), slot < segments, "slot {slot} of {segments}: {moved:?}");
+    }
+}
