@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 use crate::compressibility::looks_incompressible;
 use crate::{lz4, lz4_encode};
@@ -209,6 +209,9 @@ impl fmt::Debug for Compressor {
     }
 }
 
+/// Bytes of a zstd frame that are looked at first: its header mostly takes as many.
+const FRAME_BEGIN_BYTES: usize = 9;
+
 /// Stored bytes that are not the compressed form of a chunk of the expected length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -303,28 +306,59 @@ impl Decompressor {
         let decoder = self.zstd();
         // The one before may have ended in the middle.
         decoder.reset(ResetDirective::SessionOnly).map_err(malformed)?;
-        let mut input = InBuffer::around(stored);
-        let mut output = OutBuffer::around(&mut out[..front]);
+        // All of `out`, so that blocks are decoded where they belong: one that ends where nothing
+        // more is wanted would be decoded elsewhere, and each of them copied.
+        let mut output = OutBuffer::around(out);
+        let (mut at, mut wanted) = (0, FRAME_BEGIN_BYTES);
         loop {
-            let before = (input.pos, output.pos());
-            let rest = decoder.decompress_stream(&mut output, &mut input).map_err(malformed)?;
+            // No more than the next block, as what is given is decoded.
+            let end = stored.len().min(at + wanted);
+            let mut input = InBuffer::around(&stored[at..end]);
+            wanted = decoder.decompress_stream(&mut output, &mut input).map_err(malformed)?;
+            at += input.pos();
             let decoded = output.pos();
-            if decoded == front {
+            if decoded >= front {
                 return Ok(());
             }
-            if rest == 0 || before == (input.pos, decoded) {
+            if wanted == 0 || at == stored.len() {
                 return Err(DecompressError::Length { codec, decoded, expected: front });
             }
         }
     }
 
     fn zstd(&mut self) -> &mut DCtx<'static> {
-        self.zstd.get_or_insert_with(DCtx::create)
+        self.zstd.get_or_insert_with(|| {
+            let mut decoder = DCtx::create();
+            // Parts of a chunk go to where they belong, and are not copied there.
+            let set = decoder.set_parameter(DParameter::StableOutBuffer(true));
+            set.expect("every zstd version since 1.4.5 can do so");
+            decoder
+        })
     }
 }
 
 impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Decompressor")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_front_of_a_long_chunk_is_decoded_where_it_belongs_and_not_in_memory_of_its_own() {
+        let random = onefold_block::SplitMix64::new(4).bytes(2 << 20);
+        let data: Vec<u8> = random.iter().map(|byte| byte % 17).collect();
+        let mut stored = Vec::new();
+        let codec =
+            Compressor::new(Compression::Zstd(3)).compress_into(&data, &mut stored, 2 << 20);
+        let mut decompressor = Decompressor::new();
+        let mut out = vec![0; 2 << 20];
+        decompressor.decompress_front(codec, &stored, &mut out, 1 << 20).unwrap();
+        assert!(out[..1 << 20] == data[..1 << 20]);
+        let memory = decompressor.zstd().sizeof();
+        assert!(memory < 1 << 20, "{memory} bytes");
     }
 }

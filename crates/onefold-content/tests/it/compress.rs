@@ -196,11 +196,13 @@ fn the_front_of_a_chunk_comes_back_whatever_was_decoded_before() {
             decompressor.decompress_into(codec, &stored, &mut out).expect("valid");
             assert!(out == data, "{codec} after {front} bytes");
         }
-        // Too little was stored, or what belongs to a shorter chunk.
+        // Too little was stored, or what belongs to a shorter or a longer chunk.
         let cut = &stored[..stored.len() / 2];
         assert!(decompressor.decompress_front(codec, cut, &mut out, 400_000).is_err(), "{codec}");
         let (_, short) = compress(compression, &data[..400_000], unlimited(&data));
         assert!(decompressor.decompress_front(codec, &short, &mut out, 400_001).is_err());
+        let longer = decompressor.decompress_front(codec, &stored, &mut out[..499_999], 400_000);
+        assert!(longer.is_err(), "{codec}");
     }
     // Of zstd nothing is decoded that nobody wants.
     let (codec, mut stored) = compress(Compression::Zstd(3), &data, unlimited(&data));
