@@ -10,17 +10,18 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use onefold_block::ContainerId;
-use onefold_content::{Compressor, Fingerprint, Fingerprinter};
+use onefold_content::{Fingerprint, Fingerprinter};
 
 use crate::archive::Archive;
 use crate::chunk_stream::{ChunkStream, Source, Unknown};
 use crate::container_writer::ContainerWriter;
-use crate::containers::{self, GroupDecoder};
+use crate::containers::{self, GroupReader};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::entry::{self, Entry, Kind, Recipe};
 use crate::format::log_record::{AddTotals, LABEL_BYTES_MAX, LogEvent, VersionInfo};
 use crate::format::version_file::Header;
+use crate::group_compressor::GroupCompressor;
 use crate::index::{ChunkIndex, INDEX_BYTES_MIN};
 use crate::machine_code::FileSoFar;
 use crate::manifest::Manifest;
@@ -183,7 +184,7 @@ impl Archive {
         let parent = self.parent(&options)?;
         let settings = self.settings;
         let uuid = self.identity.uuid;
-        let compressor = Compressor::new(settings.compression);
+        let compressor = GroupCompressor::adding(settings.compression);
         let capacity = settings.container_bytes as usize;
         let store = std::sync::Arc::clone(&self.store);
         let containers = ContainerWriter::new(store, uuid, capacity, compressor, first);
@@ -233,14 +234,14 @@ impl Archive {
         let mut index = ChunkIndex::new(index_bytes);
         let mut resumed = BTreeSet::new();
         let mut first = self.log.next_container;
-        let mut decoder = GroupDecoder::new(self.settings.sizes().max());
+        let mut reader = GroupReader::new(self.settings.sizes().max());
         let mut ids = self.store.list()?;
         ids.reverse();
         let known = ids.partition_point(|id| id.get() >= self.log.next_container);
         let (new, known) = ids.split_at(known);
         for &id in new {
             first = first.max(id.get().saturating_add(1));
-            match self.whole_chunks(id, &mut decoder) {
+            match self.whole_chunks(id, &mut reader) {
                 Ok(chunks) => {
                     for chunk in &chunks {
                         index.insert_older(chunk);
@@ -279,7 +280,7 @@ impl Archive {
     fn whole_chunks(
         &self,
         id: ContainerId,
-        decoder: &mut GroupDecoder,
+        reader: &mut GroupReader,
     ) -> Result<Vec<ChunkRef>, ArchiveError> {
         let (store, uuid) = (&*self.store, &self.identity.uuid);
         let (mut chunks, mut bad) = (Vec::new(), None);
@@ -288,7 +289,7 @@ impl Archive {
             Ok(()) => chunks.push(*chunk),
             Err(error) => bad = Some(error),
         };
-        containers::check_chunks(store, id, uuid, &fingerprinter, decoder, take)?;
+        containers::check_chunks(store, id, uuid, &fingerprinter, reader, take)?;
         bad.map_or(Ok(chunks), Err)
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use onefold_block::ContainerId;
 
 use crate::archive::Archive;
+use crate::chunk_bytes::ChunkBytes;
 use crate::error::ArchiveError;
 use crate::filler::{Filled, Filler, WantedSlot};
 use crate::format::chunk_ref::ChunkRef;
@@ -49,7 +50,7 @@ pub enum Assembled<M> {
     /// A mark that was put in.
     Mark(M),
     /// A chunk that was put in; or why it cannot be had.
-    Chunk(Result<Vec<u8>, ArchiveError>),
+    Chunk(Result<ChunkBytes, ArchiveError>),
 }
 
 enum Slot<M> {
@@ -57,7 +58,7 @@ enum Slot<M> {
     Wanted(ChunkRef),
     /// Of a container that is being read, with the chunk's length.
     Coming(ContainerRead, u32),
-    Filled(u64, Result<Vec<u8>, ArchiveError>),
+    Filled(u64, Result<ChunkBytes, ArchiveError>),
 }
 
 /// The number of one reading of a container.

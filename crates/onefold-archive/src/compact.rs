@@ -12,11 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use onefold_block::ContainerId;
-use onefold_content::Compressor;
 
 use crate::archive::Archive;
 use crate::container_writer::ContainerWriter;
-use crate::containers::{self, GroupDecoder};
+use crate::containers::{self, GroupReader};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::container::{DirectoryEntry, ENTRY_BYTES};
@@ -24,6 +23,7 @@ use crate::format::entry::{Kind, Recipe};
 use crate::format::group::is_large;
 use crate::format::log_record::{LogEvent, VersionInfo};
 use crate::format::version_file::Header;
+use crate::group_compressor::GroupCompressor;
 use crate::manifest::Manifest;
 use crate::version::Version;
 
@@ -217,10 +217,10 @@ impl Archive {
             Arc::clone(&self.store),
             self.identity.uuid,
             settings.container_bytes as usize,
-            Compressor::new(settings.compression),
+            GroupCompressor::moving(settings.compression),
             self.log.next_container,
         );
-        let mut decoder = GroupDecoder::new(settings.sizes().max());
+        let mut reader = GroupReader::new(settings.sizes().max());
         let mut moved = Moved::new();
         let total = chosen.iter().map(|candidate| candidate.live + candidate.dead).sum();
         let mut done = 0;
@@ -229,7 +229,7 @@ impl Archive {
                 return Err(ArchiveError::Interrupted);
             }
             done += candidate.live + candidate.dead;
-            match self.move_needed(candidate.id, live, &mut decoder, &mut writer) {
+            match self.move_needed(candidate.id, live, &mut reader, &mut writer) {
                 Ok(here) => moved.extend(here),
                 // It stays as it is; what was copied of it is one more copy.
                 Err(error) if error.is_corruption() => {
@@ -250,7 +250,7 @@ impl Archive {
         &self,
         id: ContainerId,
         live: &[Place],
-        decoder: &mut GroupDecoder,
+        reader: &mut GroupReader,
         writer: &mut ContainerWriter,
     ) -> Result<Moved, ArchiveError> {
         let directory = containers::read_directory(&*self.store, id, &self.identity.uuid)?;
@@ -259,7 +259,7 @@ impl Archive {
         let is_live =
             |chunk: &DirectoryEntry| live.binary_search(&place(&chunk.reference(id))).is_ok();
         // Of what nobody needs nothing is decoded.
-        containers::read_wanted(&*self.store, (id, &directory), decoder, is_live, |group| {
+        containers::read_wanted(&*self.store, (id, &directory), reader, is_live, |group| {
             let mut chunks = group.chunks.to_vec();
             chunks.retain(is_live);
             for entry in &chunks {
@@ -359,7 +359,7 @@ mod tests {
         archive.commit(9, LogEvent::Rebuilt(1)).unwrap();
         let mut all = Vec::new();
         for (number, lens) in (1..).zip(containers) {
-            let compressor = Compressor::new(Compression::None);
+            let compressor = GroupCompressor::moving(Compression::None);
             let store = Arc::clone(&archive.store);
             let mut writer = ContainerWriter::new(store, [1; 16], 1 << 20, compressor, number);
             let mut places = Vec::new();

@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use onefold_block::{ContainerId, ContainerStore};
-use onefold_content::{Codec, Compressor};
+use onefold_content::Codec;
 
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef};
 use crate::format::container::{self, DirectoryEntry, ENTRY_BYTES, FOOTER_BYTES, HEADER_BYTES};
-use crate::format::group::{GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable, is_large};
+use crate::format::group::{
+    GROUP_BYTES, GROUP_HEADER_BYTES, GROUP_ROW_BYTES, Group, GroupTable, is_large,
+};
+use crate::group_compressor::GroupCompressor;
 
 /// Written containers that may wait for their sync.
 const UNSYNCED_MAX: usize = 32;
@@ -23,12 +26,14 @@ pub struct ContainerWriter {
     store: Arc<dyn ContainerStore>,
     uuid: [u8; 16],
     capacity: usize,
-    compressor: Compressor,
+    compressor: GroupCompressor,
     id: ContainerId,
     bytes: Vec<u8>,
     groups: GroupTable,
     /// Chunks of the group that is not compressed yet.
     open_group: Vec<u8>,
+    /// Whether some of it may be in a large group, which is machine code.
+    open_is_code: bool,
     entries: Vec<DirectoryEntry>,
     content: usize,
     unsynced: Vec<ContainerId>,
@@ -41,7 +46,7 @@ impl ContainerWriter {
         store: Arc<dyn ContainerStore>,
         uuid: [u8; 16],
         capacity: usize,
-        compressor: Compressor,
+        compressor: GroupCompressor,
         first: u32,
     ) -> Self {
         let id = ContainerId::new(first);
@@ -54,6 +59,7 @@ impl ContainerWriter {
             bytes: vec![0; HEADER_BYTES],
             groups: GroupTable::default(),
             open_group: Vec::new(),
+            open_is_code: false,
             entries: Vec::new(),
             content: 0,
             unsynced: Vec::new(),
@@ -83,6 +89,7 @@ impl ContainerWriter {
         data: &[u8],
         group_bytes: usize,
     ) -> Result<ChunkRef, ArchiveError> {
+        let is_code = group_bytes > GROUP_BYTES;
         let group_bytes = group_bytes.min(self.capacity);
         if self.open_group.len() + data.len() > group_bytes {
             self.close_group()?;
@@ -93,6 +100,7 @@ impl ContainerWriter {
             self.close()?;
         }
         self.open_group.extend_from_slice(data);
+        self.open_is_code |= is_code;
         Ok(self.enter(name, data.len()))
     }
 
@@ -155,9 +163,10 @@ impl ContainerWriter {
             return Ok(());
         }
         let data = std::mem::take(&mut self.open_group);
+        let is_code = std::mem::take(&mut self.open_is_code);
         let start = self.bytes.len();
         self.bytes.resize(start + GROUP_HEADER_BYTES, 0);
-        let codec = self.compressor.compress_into(&data, &mut self.bytes, data.len() - 1);
+        let codec = self.compressor.compress_into(&data, is_code, &mut self.bytes);
         if codec == Codec::Raw {
             self.bytes.extend_from_slice(&data);
         }
@@ -239,11 +248,11 @@ impl ContainerWriter {
 #[cfg(test)]
 pub mod tests {
     use onefold_block::{Folder, FolderContainerStore, SimFolder, SplitMix64};
-    use onefold_content::Compression;
+    use onefold_content::{Compression, Compressor};
 
     use super::*;
     use crate::containers::{content_bytes, read_directory, read_groups};
-    use crate::format::group::GROUP_BYTES;
+    use crate::format::group::CODE_GROUP_BYTES;
 
     pub const UUID: [u8; 16] = [7; 16];
 
@@ -259,7 +268,8 @@ pub mod tests {
         capacity: usize,
         compression: Compression,
     ) -> ContainerWriter {
-        ContainerWriter::new(Arc::clone(store), UUID, capacity, Compressor::new(compression), 1)
+        let compressor = GroupCompressor::adding(compression);
+        ContainerWriter::new(Arc::clone(store), UUID, capacity, compressor, 1)
     }
 
     pub fn name(number: usize) -> ChunkName {
@@ -377,6 +387,40 @@ pub mod tests {
             seen.push(saved);
         }
         assert!(seen.contains(&0) && seen.contains(&1) && seen.contains(&-1), "{seen:?}");
+    }
+
+    #[test]
+    fn a_group_with_machine_code_of_large_files_is_compressed_as_such() {
+        let mut random = SplitMix64::new(8);
+        let words: Vec<u8> = random.bytes(24_000).iter().map(|byte| byte % 32).collect();
+        let mut data = Vec::new();
+        while data.len() < 250_000 {
+            let at = random.below(2000) as usize * 12;
+            data.extend_from_slice(&words[at..at + 12]);
+        }
+        let stored = |level| {
+            let (mut compressor, mut out) = (Compressor::new(Compression::Zstd(level)), Vec::new());
+            compressor.compress_into(&data, &mut out, data.len());
+            out.len() as u64
+        };
+        let (first, second) = data.split_at(1000);
+        for (first_bytes, second_bytes, level) in [
+            (GROUP_BYTES, GROUP_BYTES, 3),
+            (GROUP_BYTES, CODE_GROUP_BYTES, 4),
+            (CODE_GROUP_BYTES, CODE_GROUP_BYTES, 4),
+        ] {
+            let (_, store) = store();
+            let mut writer = writer(&store, 2 << 20, Compression::Zstd(3));
+            // What came before in other groups does not count.
+            writer.append(name(0), &[7; 50], CODE_GROUP_BYTES).unwrap();
+            writer.close_group().unwrap();
+            let before = writer.stored_bytes();
+            writer.append(name(1), first, first_bytes).unwrap();
+            writer.append(name(2), second, second_bytes).unwrap();
+            writer.finish().unwrap();
+            assert_eq!(writer.stored_bytes() - before, stored(level), "level {level}");
+        }
+        assert_ne!(stored(3), stored(4));
     }
 
     #[test]

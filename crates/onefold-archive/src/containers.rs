@@ -2,6 +2,7 @@
 //! Room: onefold-archive.
 //! Invariant: what is called the right chunk has the name that its reference gives.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use onefold_block::{ContainerId, ContainerStore};
@@ -15,6 +16,9 @@ use crate::workers::Workers;
 
 /// Bytes at the end of a container that are read to find its table of groups: mostly all of it.
 const TAIL_BYTES: u64 = 4096;
+
+/// Bytes between two wanted groups that are read along rather than skipped.
+pub const GAP_BYTES: u64 = 64 << 10;
 
 /// What a container holds.
 #[derive(Debug)]
@@ -156,51 +160,115 @@ impl ReadGroup<'_> {
     }
 }
 
+/// A group of which something is wanted.
+struct WantedGroup<'a> {
+    group: Group,
+    chunks: &'a [DirectoryEntry],
+    /// Bytes of its content up to where the last wanted chunk ends.
+    front: u32,
+}
+
+impl WantedGroup<'_> {
+    /// Where its header begins in the container.
+    const fn begin(&self) -> u64 {
+        self.group.at as u64 - GROUP_HEADER_BYTES as u64
+    }
+}
+
+/// The groups of which some chunk is wanted.
+fn wanted_groups(
+    directory: &Directory,
+    wanted: impl Fn(&DirectoryEntry) -> bool,
+) -> Vec<WantedGroup<'_>> {
+    let mut rest = &directory.chunks[..];
+    let groups = directory.groups.groups().iter().filter_map(|&group| {
+        let end = group.begin + group.len;
+        let chunks;
+        (chunks, rest) = rest.split_at(rest.partition_point(|chunk| chunk.offset < end));
+        let last = chunks.iter().rfind(|&chunk| wanted(chunk))?;
+        Some(WantedGroup { group, chunks, front: last.offset + last.len - group.begin })
+    });
+    groups.collect()
+}
+
 /// Read a container, group by group, up to the last chunk of each that is `wanted`; groups of which
-/// none is are left out.
+/// none is are left out, and not read where they are long.
 pub fn read_wanted(
     store: &dyn ContainerStore,
     (id, directory): (ContainerId, &Directory),
-    decoder: &mut GroupDecoder,
+    reader: &mut GroupReader,
     wanted: impl Fn(&DirectoryEntry) -> bool,
     mut take: impl FnMut(&ReadGroup<'_>) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
-    let mut bytes = vec![0; store.len(id)? as usize];
-    let whole = store.read(id, 0, &mut bytes).is_ok();
-    let (mut alone, mut content) = (Vec::new(), Vec::new());
-    let mut chunks = &directory.chunks[..];
-    for &group in directory.groups.groups() {
-        let end = group.begin + group.len;
-        let here;
-        (here, chunks) = chunks.split_at(chunks.partition_point(|chunk| chunk.offset < end));
-        let Some(last) = here.iter().rfind(|&chunk| wanted(chunk)) else { continue };
-        let front = last.offset + last.len - group.begin;
-        let place = group.at as usize - GROUP_HEADER_BYTES..group.place().end as usize;
-        let with_header = if whole {
-            Ok(bytes.get(place).unwrap_or_default())
-        } else {
+    let groups = wanted_groups(directory, wanted);
+    let near =
+        |a: &WantedGroup<'_>, b: &WantedGroup<'_>| b.begin() <= a.group.place().end + GAP_BYTES;
+    for run in groups.chunk_by(near) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+        let (start, end) = (first.begin(), last.group.place().end);
+        let whole = reader.read(store, id, start..end).is_ok();
+        for wanted in run {
+            let place = wanted.begin()..wanted.group.place().end;
             // What cannot be read takes along no group that can.
-            alone.resize(place.len(), 0);
-            store.read(id, place.start as u64, &mut alone).map(|()| &alone[..])
-        };
-        let parts = with_header.map_err(ArchiveError::from).and_then(|bytes| {
-            let header_at = group.at - GROUP_HEADER_BYTES as u32;
-            let corrupt = || {
-                let problem = "the header of a group is damaged";
-                ArchiveError::corrupt(id.to_string(), header_at.into(), problem)
-            };
-            let (header, stored) =
-                bytes.split_at_checked(GROUP_HEADER_BYTES).ok_or_else(corrupt)?;
-            if header == group.header(id) { Ok(stored) } else { Err(corrupt()) }
-        });
-        let (stored, decoded) = match parts {
-            Ok(stored) => (stored, decoder.decode(id, &group, stored, front, &mut content)),
-            Err(error) => (&[][..], Err(error)),
-        };
-        let content = decoded.map(|()| &content[..front as usize]);
-        take(&ReadGroup { group, chunks: here, stored, content })?;
+            let read = if whole { Ok(()) } else { reader.read(store, id, place.clone()) };
+            let at = if whole { (place.start - start) as usize } else { 0 };
+            let at = at..at + (place.end - place.start) as usize;
+            let (stored, content) = reader.take(id, wanted, read, at);
+            take(&ReadGroup { group: wanted.group, chunks: wanted.chunks, stored, content })?;
+        }
     }
     Ok(())
+}
+
+/// Reads and decodes groups, in memory that is used again.
+pub struct GroupReader {
+    decoder: GroupDecoder,
+    bytes: Vec<u8>,
+    content: Vec<u8>,
+}
+
+impl GroupReader {
+    /// A reader of groups of chunks of at most `chunk_bytes_max`.
+    pub fn new(chunk_bytes_max: usize) -> Self {
+        let decoder = GroupDecoder::new(chunk_bytes_max);
+        Self { decoder, bytes: Vec::new(), content: Vec::new() }
+    }
+
+    /// Read these bytes of a container.
+    fn read(
+        &mut self,
+        store: &dyn ContainerStore,
+        id: ContainerId,
+        place: Range<u64>,
+    ) -> Result<(), ArchiveError> {
+        let len = (place.end - place.start) as usize;
+        // Zeroes cost time: it grows, and never shrinks.
+        self.bytes.resize(len.max(self.bytes.len()), 0);
+        Ok(store.read(id, place.start, &mut self.bytes[..len])?)
+    }
+
+    /// The stored bytes and the content of a group which, with its header, is at this place of what
+    /// was read.
+    fn take(
+        &mut self,
+        id: ContainerId,
+        wanted: &WantedGroup<'_>,
+        read: Result<(), ArchiveError>,
+        place: Range<usize>,
+    ) -> (&[u8], Result<&[u8], ArchiveError>) {
+        if let Err(error) = read {
+            return (&[], Err(error));
+        }
+        let (group, front) = (&wanted.group, wanted.front);
+        let (header, stored) = self.bytes[place].split_at(GROUP_HEADER_BYTES);
+        if header != group.header(id) {
+            let problem = "the header of a group is damaged";
+            let error = ArchiveError::corrupt(id.to_string(), wanted.begin(), problem);
+            return (&[], Err(error));
+        }
+        let decoded = self.decoder.decode(id, group, stored, front, &mut self.content);
+        (stored, decoded.map(|()| &self.content[..front as usize]))
+    }
 }
 
 /// Read a whole container and check every chunk of it. `take` sees each chunk, and what is wrong
@@ -210,14 +278,14 @@ pub fn check_chunks(
     id: ContainerId,
     uuid: &[u8; 16],
     fingerprinter: &Fingerprinter,
-    decoder: &mut GroupDecoder,
+    reader: &mut GroupReader,
     mut take: impl FnMut(&ChunkRef, Result<(), ArchiveError>),
 ) -> Result<(), ArchiveError> {
     let directory = read_directory(store, id, uuid)?;
     read_wanted(
         store,
         (id, &directory),
-        decoder,
+        reader,
         |_| true,
         |group| {
             for entry in group.chunks {
@@ -366,8 +434,8 @@ mod tests {
         for (at, is_right) in [(0, true), (3, true), (15, false)] {
             let wanted = |chunk: &DirectoryEntry| chunk.offset == at << 14;
             let mut told = Vec::new();
-            let decoder = &mut GroupDecoder::new(0);
-            read_wanted(&*store, (id, &directory), decoder, wanted, |group| {
+            let reader = &mut GroupReader::new(0);
+            read_wanted(&*store, (id, &directory), reader, wanted, |group| {
                 let chunk = &group.chunks[at as usize];
                 let right = group.bytes_of(chunk).is_ok_and(|bytes| {
                     check_name(&fingerprinter, &chunk.reference(id), bytes).is_ok()
@@ -395,8 +463,8 @@ mod tests {
         let (id, name) = (ContainerId::new(1), folder.list().unwrap().remove(0));
         let check = || {
             let mut told = Vec::new();
-            let mut decoder = GroupDecoder::new(0);
-            check_chunks(&*store, id, &UUID, &fingerprinter, &mut decoder, |chunk, result| {
+            let mut reader = GroupReader::new(0);
+            check_chunks(&*store, id, &UUID, &fingerprinter, &mut reader, |chunk, result| {
                 told.push((chunk.offset, result.err().map(|error| error.to_string())));
             })
             .unwrap();
@@ -408,7 +476,7 @@ mod tests {
         folder.flip_bit(&name, 70, 0).unwrap();
         let mut taken = Vec::new();
         let wanted = |chunk: &DirectoryEntry| chunk.offset == 263_144;
-        read_wanted(&*store, (id, &directory), &mut GroupDecoder::new(0), wanted, |group| {
+        read_wanted(&*store, (id, &directory), &mut GroupReader::new(0), wanted, |group| {
             taken.push((group.group.begin, group.chunks.len()));
             group.bytes_of(&group.chunks[1]).map(|bytes| assert!(bytes == &data[1000..2000]))
         })
@@ -434,5 +502,58 @@ mod tests {
         let zeroes = vec![0; 2_097_153];
         GroupDecoder::new(2_097_153).decode(id, &group, &zeroes, group.len, &mut content).unwrap();
         assert!(content == zeroes);
+    }
+    /// Notes what is read of a store.
+    struct Noted(Arc<dyn ContainerStore>, std::sync::Mutex<Vec<(u64, usize)>>);
+
+    impl onefold_block::StoreLayer for Noted {
+        fn below(&self) -> &dyn ContainerStore {
+            &*self.0
+        }
+
+        fn read(
+            &self,
+            id: ContainerId,
+            offset: u64,
+            buf: &mut [u8],
+        ) -> Result<(), onefold_block::StoreError> {
+            self.1.lock().unwrap().push((offset, buf.len()));
+            self.0.read(id, offset, buf)
+        }
+    }
+
+    #[test]
+    fn groups_that_nobody_wants_are_skipped_where_they_are_long() {
+        // With the header of the group.
+        for (between, together) in [(GAP_BYTES as usize - 20, true), (GAP_BYTES as usize, false)] {
+            let (_, store) = store();
+            let mut writer = writer(&store, 1 << 20, Compression::None);
+            for (number, len) in [300_000, between, 500, 600].into_iter().enumerate() {
+                let entry = DirectoryEntry { name: name(number), offset: 0, len: len as u32 };
+                let codec = Codec::Raw;
+                let group = Group { begin: 0, len: entry.len, at: 0, stored: entry.len, codec };
+                writer.copy_group(&[entry], &group, &vec![number as u8; len]).unwrap();
+            }
+            writer.finish().unwrap();
+            let id = ContainerId::new(1);
+            let directory = read_directory(&*store, id, &UUID).unwrap();
+            let noted = Noted(store, std::sync::Mutex::default());
+            let mut taken = Vec::new();
+            let wanted = |chunk: &DirectoryEntry| chunk.len as usize != between;
+            read_wanted(&noted, (id, &directory), &mut GroupReader::new(0), wanted, |group| {
+                let content = group.content.as_ref().unwrap();
+                taken.push((content.len(), content[0], content[content.len() - 1]));
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(taken, [(300_000, 0, 0), (500, 2, 2), (600, 3, 3)]);
+            let behind = 40 + 300_020 + between as u64 + 20;
+            let expected = if together {
+                vec![(40, 300_020 + GAP_BYTES as usize + 520 + 620)]
+            } else {
+                vec![(40, 300_020), (behind, 520 + 620)]
+            };
+            assert_eq!(*noted.1.lock().unwrap(), expected, "{between} between");
+        }
     }
 }

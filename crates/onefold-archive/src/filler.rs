@@ -8,13 +8,11 @@ use onefold_block::{ContainerId, ContainerStore};
 use onefold_content::Fingerprinter;
 
 use crate::archive::Archive;
-use crate::containers::{self, GroupDecoder};
+use crate::chunk_bytes::ChunkBytes;
+use crate::containers::{self, GAP_BYTES, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::group::{Group, GroupTable};
-
-/// Bytes between two wanted groups that are read along rather than skipped.
-const GAP_BYTES: u64 = 64 << 10;
 
 /// A chunk that is wanted, and the number of the place that wants it.
 pub type WantedSlot = (ChunkRef, u64);
@@ -23,7 +21,7 @@ pub type WantedSlot = (ChunkRef, u64);
 #[derive(Default)]
 pub struct Filled {
     /// The chunk of each place that wanted one; or why it cannot be had.
-    pub chunks: Vec<(u64, Result<Vec<u8>, ArchiveError>)>,
+    pub chunks: Vec<(u64, Result<ChunkBytes, ArchiveError>)>,
     /// Bytes read for them.
     pub read_bytes: u64,
 }
@@ -105,9 +103,11 @@ impl Filler {
     fn fill_run(&mut self, id: ContainerId, run: &[WantedGroup<'_>], filled: &mut Filled) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
         let (start, end) = (first.group.place().start, last.group.place().end);
-        self.buffer.resize(end.saturating_sub(start) as usize, 0);
-        let read = self.store.read(id, start, &mut self.buffer);
-        filled.read_bytes += self.buffer.len() as u64;
+        let len = end.saturating_sub(start) as usize;
+        // Zeroes cost time: it grows, and never shrinks.
+        self.buffer.resize(len.max(self.buffer.len()), 0);
+        let read = self.store.read(id, start, &mut self.buffer[..len]);
+        filled.read_bytes += len as u64;
         // What cannot be read takes along no group that can.
         if read.is_err() && run.len() > 1 {
             for alone in run.chunks(1) {
@@ -133,20 +133,29 @@ impl Filler {
         }
     }
 
-    /// Take chunks out of the group whose content was just decoded.
+    /// Take chunks out of the group whose content was just decoded: those that are wanted one after
+    /// the other in one piece, as they leave together.
     fn fill_group(&self, wanted: &WantedGroup<'_>, filled: &mut Filled) {
+        let follows =
+            |a: &WantedSlot, b: &WantedSlot| a.0.offset + a.0.len == b.0.offset && a.1 + 1 == b.1;
         let mut right: Option<ChunkRef> = None;
-        for &(chunk, at) in wanted.slots {
-            let from = (chunk.offset - wanted.group.begin) as usize;
-            let data = &self.content[from..from + chunk.len as usize];
-            // One that is wanted several times is compared once.
-            let compared = if right == Some(chunk) {
-                Ok(())
-            } else {
-                containers::check_name(&self.fingerprinter, &chunk, data)
-            };
-            right = compared.is_ok().then_some(chunk);
-            filled.chunks.push((at, compared.map(|()| data.to_vec())));
+        for run in wanted.slots.chunk_by(follows) {
+            let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
+            let place = |offset: u32| (offset - wanted.group.begin) as usize;
+            let content = &self.content[place(first.offset)..place(last.offset + last.len)];
+            let piece = Arc::new(content.to_vec());
+            for &(chunk, at) in run {
+                let begin = (chunk.offset - first.offset) as usize;
+                let data = ChunkBytes::of(Arc::clone(&piece), begin..begin + chunk.len as usize);
+                // One that is wanted several times is compared once.
+                let compared = if right == Some(chunk) {
+                    Ok(())
+                } else {
+                    containers::check_name(&self.fingerprinter, &chunk, &data)
+                };
+                right = compared.is_ok().then_some(chunk);
+                filled.chunks.push((at, compared.map(|()| data)));
+            }
         }
     }
 }
@@ -170,11 +179,12 @@ fn damage(chunk: &ChunkRef, error: &ArchiveError) -> ArchiveError {
 #[cfg(test)]
 mod tests {
     use onefold_block::{FaultKind, OpKind, SimFolder, SplitMix64};
-    use onefold_content::{Compression, Compressor};
+    use onefold_content::Compression;
 
     use super::*;
     use crate::container_writer::ContainerWriter;
     use crate::format::chunk_ref::ChunkName;
+    use crate::group_compressor::GroupCompressor;
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     /// An archive with one container, of chunks of these lengths, each a group of its own.
@@ -183,7 +193,7 @@ mod tests {
         let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
         Archive::create(&folder, &ArchiveSettings::default(), identity).unwrap();
         let archive = Archive::open(Arc::new(folder.clone())).unwrap();
-        let compressor = Compressor::new(Compression::None);
+        let compressor = GroupCompressor::adding(Compression::None);
         let store = Arc::clone(&archive.store);
         let mut writer = ContainerWriter::new(store, identity.uuid, 1 << 20, compressor, 1);
         let (mut refs, mut all) = (Vec::new(), Vec::new());
@@ -211,7 +221,7 @@ mod tests {
             let gap = if together { 64 << 10 } else { 0 };
             assert_eq!(filled.read_bytes, 1500 + gap);
             let chunks: Vec<_> =
-                filled.chunks.into_iter().map(|(at, c)| (at, c.unwrap())).collect();
+                filled.chunks.into_iter().map(|(at, c)| (at, c.unwrap().to_vec())).collect();
             assert!(chunks == [(7, all[0].clone()), (9, all[2].clone())]);
         }
     }
@@ -241,6 +251,44 @@ mod tests {
     }
 
     #[test]
+    fn chunks_that_are_wanted_one_after_the_other_come_in_one_piece() {
+        let (_, archive, _, _) = with_groups(&[]);
+        let store = Arc::clone(&archive.store);
+        let compressor = GroupCompressor::adding(Compression::Zstd(3));
+        let uuid = archive.identity.uuid;
+        let mut writer = ContainerWriter::new(store, uuid, 1 << 20, compressor, 1);
+        let all = [[1_u8; 100], [2; 100], [3; 100], [4; 100], [5; 100]];
+        let refs = all.map(|data| {
+            let name = ChunkName::of(&archive.fingerprinter().hash(&data));
+            writer.append(name, &data, 1 << 18).unwrap()
+        });
+        writer.finish().unwrap();
+        let wrong = ChunkRef { name: ChunkName([9; 16]), ..refs[3] };
+        // The second comes twice, and the fourth is not what it should be.
+        let wanted =
+            [(refs[0], 5), (refs[1], 6), (refs[1], 9), (refs[2], 20), (wrong, 21), (refs[4], 22)];
+        let mut filled = Filler::of(&archive)().fill(ContainerId::new(1), &wanted);
+        filled.chunks.sort_by_key(|(at, _)| *at);
+        let mut pieces: Vec<ChunkBytes> = Vec::new();
+        let mut lost = 0;
+        for (_, chunk) in filled.chunks {
+            let Ok(chunk) = chunk else {
+                lost += 1;
+                continue;
+            };
+            let apart = match pieces.last_mut() {
+                Some(last) => last.join(chunk),
+                None => Some(chunk),
+            };
+            pieces.extend(apart);
+        }
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
+        let together = [&all[0][..], &all[1]].concat();
+        let expected = [together, all[1].to_vec(), all[2].to_vec(), all[4].to_vec()];
+        assert_eq!((pieces, lost), (expected.to_vec(), 1));
+    }
+
+    #[test]
     fn each_that_wants_a_chunk_gets_it_or_why_not() {
         let (_, archive, refs, all) = with_groups(&[1000, 800]);
         let wrong = ChunkRef { name: ChunkName([9; 16]), ..refs[0] };
@@ -254,7 +302,7 @@ mod tests {
             .into_iter()
             .map(|(at, chunk)| {
                 let chunk = chunk.map_err(|error| error.to_string());
-                (at, chunk.map(|data| all.iter().position(|known| *known == data).unwrap()))
+                (at, chunk.map(|data| all.iter().position(|known| *known == *data).unwrap()))
             })
             .collect();
         told.sort_by_key(|(at, _)| *at);

@@ -12,7 +12,7 @@ use onefold_block::{ContainerId, ContainerStore};
 use onefold_content::Fingerprinter;
 
 use crate::archive::Archive;
-use crate::containers::{self, GroupDecoder};
+use crate::containers::{self, GroupReader};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, compare_paths, is_within};
@@ -139,11 +139,11 @@ impl Archive {
     ) -> Result<GoodChunks, ArchiveError> {
         let (store, uuid) = (Arc::clone(&self.store), self.identity.uuid);
         let (fingerprinter, chunk_bytes_max) = (self.fingerprinter(), self.settings.sizes().max());
-        let mut workers = Workers::new(self.workers(), move || GroupDecoder::new(chunk_bytes_max));
+        let mut workers = Workers::new(self.workers(), move || GroupReader::new(chunk_bytes_max));
         let check = |id: ContainerId| {
             let (store, fingerprinter) = (Arc::clone(&store), fingerprinter.clone());
-            move |decoder: &mut GroupDecoder| {
-                check_container(&*store, id, &uuid, &fingerprinter, decoder)
+            move |reader: &mut GroupReader| {
+                check_container(&*store, id, &uuid, &fingerprinter, reader)
             }
         };
         let mut good = GoodChunks::new();
@@ -188,7 +188,7 @@ fn check_container(
     id: ContainerId,
     uuid: &[u8; 16],
     fingerprinter: &Fingerprinter,
-    decoder: &mut GroupDecoder,
+    reader: &mut GroupReader,
 ) -> CheckedContainer {
     let mut checked = CheckedContainer::default();
     let take = |chunk: &ChunkRef, result: Result<(), ArchiveError>| {
@@ -199,7 +199,7 @@ fn check_container(
             Err(error) => checked.problems.push(error.to_string()),
         }
     };
-    let read = containers::check_chunks(store, id, uuid, fingerprinter, decoder, take);
+    let read = containers::check_chunks(store, id, uuid, fingerprinter, reader, take);
     match read {
         Err(error) => checked.problems = vec![error.to_string()],
         // A group that is damaged is so for each of its chunks.

@@ -3,6 +3,7 @@
 
 pub mod exclude;
 mod holes;
+mod open_file;
 mod other_name;
 pub mod restore;
 pub mod scan;

@@ -100,7 +100,7 @@ pub fn restore(
                 report.entries += u64::from(target.begin(*entry, &mut report.problems)?);
             }
             Assembled::Chunk(Ok(data)) => {
-                target.write(&data, options.sparse, &mut report.problems)?;
+                target.write(data, options.sparse, &mut report.problems)?;
             }
             Assembled::Chunk(Err(error)) => {
                 target.abandon(&error.to_string(), &mut report.problems);

@@ -4,10 +4,9 @@
 //! has its own name only once it is whole: until then it has a name that begins with
 //! `.onefold-restoring`, and what it replaces stays.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -19,8 +18,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::chunk_bytes::ChunkBytes;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
+use crate::tree::open_file::OpenFile;
 use crate::tree::other_name::{exists, rename, under_other_name};
 use crate::tree::scan::Problem;
 
@@ -43,16 +44,6 @@ struct OpenFolder {
     handle: OwnedFd,
     /// Set if the version holds the folder itself.
     metadata: Option<Metadata>,
-}
-
-struct OpenFile {
-    entry: Entry,
-    file: File,
-    /// What it is called until it is whole.
-    name: OsString,
-    len: u64,
-    /// It may end in a hole, and then is not long enough yet.
-    holes: bool,
 }
 
 /// The folder and the name of a path.
@@ -145,8 +136,7 @@ impl Target {
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let (file, name) = under_other_name(|name| rustix::fs::openat(at, name, flags, mode))?;
-            self.file =
-                Some(OpenFile { entry, file: File::from(file), name, len: 0, holes: false });
+            self.file = Some(OpenFile::new(entry, file.into(), name));
             return Ok(());
         }
         let ((), other) = under_other_name(|other| match kind {
@@ -179,21 +169,16 @@ impl Target {
         done
     }
 
-    /// The next bytes of the file; dropped if it could not be made.
+    /// The next bytes of the file; dropped if it could not be made. They are written with those
+    /// that follow.
     pub fn write(
         &mut self,
-        data: &[u8],
+        data: ChunkBytes,
         sparse: bool,
         problems: &mut Vec<Problem>,
     ) -> Result<(), ArchiveError> {
         let Some(open) = &mut self.file else { return Ok(()) };
-        let done = if sparse && is_zero(data) {
-            open.holes = true;
-            open.file.seek(SeekFrom::Current(data.len() as i64)).map(drop)
-        } else {
-            open.file.write_all(data)
-        };
-        open.len += data.len() as u64;
+        let done = if sparse && is_zero(&data) { open.skip(data.len()) } else { open.put(data) };
         self.settle(done, problems)
     }
 
@@ -232,13 +217,13 @@ impl Target {
 
     /// The file is complete.
     pub fn end(&mut self, problems: &mut Vec<Problem>) -> Result<(), ArchiveError> {
-        let Some(open) = &self.file else { return Ok(()) };
+        let Some(open) = &mut self.file else { return Ok(()) };
         if open.len != open.entry.recipe.size {
             let why = format!("it has {} bytes, not {}", open.len, open.entry.recipe.size);
             self.abandon(&why, problems);
             return Ok(());
         }
-        let done = if open.holes { open.file.set_len(open.len) } else { Ok(()) };
+        let done = open.complete();
         self.settle(done, problems)?;
         let Some(open) = self.file.take() else { return Ok(()) };
         let (path, metadata) = (&open.entry.path, &open.entry.metadata);
@@ -385,7 +370,9 @@ fn tell(path: &[u8], what: &str, result: rustix::io::Result<()>, problems: &mut 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Arc;
 
     use super::*;
     use crate::format::entry::{Recipe, Stamp};
@@ -502,8 +489,13 @@ mod tests {
         let mut target = Target::open(folder.path(), overwrite).unwrap();
         let made = target.begin(entry(path, Kind::File, 0o644), &mut Vec::new());
         assert!(made.unwrap());
-        target.file.as_mut().unwrap().file = file;
+        let open = target.file.as_mut().unwrap();
+        (open.file, open.entry.recipe.size) = (file, 4);
         (folder, target)
+    }
+
+    fn data(bytes: &[u8]) -> ChunkBytes {
+        ChunkBytes::of(Arc::new(bytes.to_vec()), 0..bytes.len())
     }
 
     #[test]
@@ -511,24 +503,25 @@ mod tests {
         let mut problems = Vec::new();
         let full = File::options().write(true).open("/dev/full").unwrap();
         let (folder, mut target) = with_file("f", full, false);
-        let error = target.write(b"data", false, &mut problems).unwrap_err().to_string();
+        target.write(data(b"data"), false, &mut problems).unwrap();
+        let error = target.end(&mut problems).unwrap_err().to_string();
         assert_eq!(error, "no space left: restoring");
         assert_eq!(said(&problems), ["f: No space left on device (os error 28)"]);
         assert_eq!(names(folder.path()), [""; 0]);
         problems.clear();
         let (folder, mut target) = with_file("f", File::open("/dev/null").unwrap(), false);
-        target.write(b"data", false, &mut problems).unwrap();
+        target.write(data(b"data"), false, &mut problems).unwrap();
+        target.end(&mut problems).unwrap();
         assert_eq!(said(&problems), ["f: Bad file descriptor (os error 9)"]);
         assert_eq!(names(folder.path()), [""; 0]);
         // What comes of a file that was given up is dropped.
-        target.write(b"more", false, &mut problems).unwrap();
+        target.write(data(b"more"), false, &mut problems).unwrap();
         target.end(&mut problems).unwrap();
         assert_eq!(problems.len(), 1);
         // Its length cannot be set.
         problems.clear();
         let (folder, mut target) = with_file("f", File::open("/dev/null").unwrap(), false);
-        target.file.as_mut().unwrap().entry.recipe.size = 4;
-        target.write(&[0; 4], true, &mut problems).unwrap();
+        target.write(data(&[0; 4]), true, &mut problems).unwrap();
         target.end(&mut problems).unwrap();
         assert_eq!(said(&problems), ["f: Invalid argument (os error 22)"]);
         assert_eq!(names(folder.path()), [""; 0]);
@@ -543,7 +536,7 @@ mod tests {
             let mut file = entry("d/f", Kind::File, 0o644);
             file.recipe.size = 5;
             assert!(target.begin(file, problems).unwrap());
-            target.write(b"1234", false, problems).unwrap();
+            target.write(data(b"1234"), false, problems).unwrap();
         };
         begin(&mut target, &mut problems);
         target.end(&mut problems).unwrap();

@@ -99,6 +99,25 @@ fn what_is_needed_of_a_group_moves_and_the_rest_of_it_goes() {
 }
 
 #[test]
+fn what_moves_is_compressed_two_levels_more() {
+    let (_folder, mut archive) = new_archive(&compressing());
+    let first = texts(7, 40, 200);
+    let second: Tree = first.clone().into_iter().step_by(2).collect();
+    add(&mut archive, &first).unwrap();
+    add(&mut archive, &second).unwrap();
+    archive.remove_all(&[1]).unwrap();
+    let report = archive.compact(0, &mut |_, _| true).unwrap();
+    let content: Vec<u8> = second.into_values().flatten().flatten().collect();
+    assert!(content.len() < 128 << 10, "{} bytes, which are one group", content.len());
+    let stored = [3, 5].map(|level| {
+        let mut out = Vec::new();
+        Compressor::new(Compression::Zstd(level)).compress_into(&content, &mut out, content.len());
+        out.len() as u64
+    });
+    assert!(report.moved_bytes == stored[1] && stored[1] != stored[0], "{report:?}, {stored:?}");
+}
+
+#[test]
 fn content_that_shrinks_to_nothing_does_not_make_a_container_without_an_end() {
     let (folder, mut archive) = new_archive(&compressing());
     // No two chunks are alike, and each takes some bytes only.

@@ -281,7 +281,7 @@ fn chunks_of_a_container_whose_reader_fails_are_errors_and_all_others_are_read()
             let Some(Assembled::Chunk(data)) = area.pop() else { panic!("a chunk for each") };
             let expected = &content[at..at + chunk.len as usize];
             match data {
-                Ok(data) => assert!(data == expected && chunk.container.get() != 2),
+                Ok(data) => assert!(*data == *expected && chunk.container.get() != 2),
                 Err(error) => {
                     assert_eq!(error.to_string(), "read: read a container: its reader failed");
                     assert_eq!(chunk.container.get(), 2);
