@@ -193,7 +193,7 @@ impl Archive {
         let manifest = Manifest::create(folder, header)?;
         Ok(Adder {
             fingerprinter: self.fingerprinter(),
-            stream: Some(ChunkStream::new(settings.chunker(), settings.sizes().max())),
+            stream: Some(ChunkStream::of(&settings)),
             archive: self,
             options,
             index,

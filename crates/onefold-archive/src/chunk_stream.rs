@@ -1,9 +1,15 @@
 //! Cuts a source into chunks, with memory for one chunk and one read.
 //! Room: onefold-archive.
+//! Machine code is cut into chunks of twice the size: little of it stays from version to version,
+//! so that smaller ones find little more that was there before, and each chunk takes 20 bytes of a
+//! container and 32 of every version.
 
 use std::io::{self, Read};
 
 use onefold_content::Chunker;
+
+use crate::machine_code::{BEGIN_BYTES, begins_machine_code};
+use crate::settings::ArchiveSettings;
 
 /// Bytes asked of the source at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -40,15 +46,25 @@ impl Source for Unknown<'_> {
 
 /// Cuts one source after the other.
 pub struct ChunkStream {
-    chunker: Chunker,
+    /// For machine code, and for all else.
+    code: Chunker,
+    other: Chunker,
     buffer: Vec<u8>,
     cuts: Vec<usize>,
 }
 
 impl ChunkStream {
-    /// A stream that cuts like `chunker`, into chunks of at most `chunk_bytes_max`.
-    pub fn new(chunker: Chunker, chunk_bytes_max: usize) -> Self {
-        Self { chunker, buffer: vec![0; chunk_bytes_max + READ_BYTES], cuts: Vec::new() }
+    /// A stream that cuts as an archive's settings say.
+    pub fn of(settings: &ArchiveSettings) -> Self {
+        let max = settings.sizes().max();
+        Self::new(settings.chunker(), settings.code_chunker(), max)
+    }
+
+    /// A stream that cuts like `other`, and machine code like `code`, into chunks of at most
+    /// `chunk_bytes_max`.
+    fn new(other: Chunker, code: Chunker, chunk_bytes_max: usize) -> Self {
+        let open_bytes_max = chunk_bytes_max.max(BEGIN_BYTES);
+        Self { code, other, buffer: vec![0; open_bytes_max + READ_BYTES], cuts: Vec::new() }
     }
 
     /// Cut all of `source`; `take` hears of each chunk, and how often it comes there. The outer
@@ -61,7 +77,8 @@ impl ChunkStream {
     ) -> Result<io::Result<u64>, E> {
         let result = self.cut_inner(source, &mut take);
         // Ends the stream, so that the next one starts afresh whatever happened to this one.
-        self.chunker.finish();
+        self.code.finish();
+        self.other.finish();
         result
     }
 
@@ -72,30 +89,46 @@ impl ChunkStream {
     ) -> Result<io::Result<u64>, E> {
         // The open chunk is `start..end` of the buffer.
         let (mut start, mut end, mut total) = (0, 0, 0);
+        // What came and was not looked at for cuts begins here.
+        let mut unseen = 0;
+        // Set once enough came to tell.
+        let mut is_code = None;
         // Of all that came, the last so many bytes are known to be zeroes.
         let mut run = 0;
         loop {
             if self.buffer.len() - end < READ_BYTES {
                 self.buffer.copy_within(start..end, 0);
-                (start, end) = (0, end - start);
+                (start, end, unseen) = (0, end - start, unseen - start);
             }
             let space = &mut self.buffer[end..end + READ_BYTES];
             let zeroes = source.zeroes();
             let count = match next(source, zeroes, space) {
-                Ok(0) => break,
+                Ok(0) if unseen == end => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Ok(Err(error)),
             };
             run = if zeroes > 0 { run + count } else { 0 };
-            self.cuts.clear();
-            let cuts = &mut self.cuts;
-            self.chunker.push(&self.buffer[end..end + count], |cut| cuts.push(cut.len));
             end += count;
             total += count as u64;
+            if is_code.is_none() {
+                // A source may give a few bytes at a time.
+                if count > 0 && zeroes == 0 && end < BEGIN_BYTES {
+                    continue;
+                }
+                is_code = Some(begins_machine_code(&self.buffer[..end.min(BEGIN_BYTES)]));
+            }
+            self.cuts.clear();
+            let cuts = &mut self.cuts;
+            let chunker = if is_code == Some(true) { &mut self.code } else { &mut self.other };
+            chunker.push(&self.buffer[unseen..end], |cut| cuts.push(cut.len));
+            unseen = end;
             for &len in &self.cuts {
                 take(&self.buffer[start..start + len], 1)?;
                 start += len;
+            }
+            if count == 0 {
+                break;
             }
             // A chunk begins afresh whatever came before it. If the last one was of zeroes alone,
             // and so is what follows, then all that follow are equal, but for the last of them,
@@ -203,12 +236,34 @@ mod tests {
         }
     }
 
+    /// A stream that cuts everything alike.
+    fn alike(chunker: Chunker, chunk_bytes_max: usize) -> ChunkStream {
+        ChunkStream::new(chunker.clone(), chunker, chunk_bytes_max)
+    }
+
     #[test]
     fn chunks_do_not_depend_on_how_the_source_comes() {
-        let chunker = FastCdc::new(ChunkSizes::new(256, 1024, 8192).unwrap());
-        let mut stream = ChunkStream::new(Chunker::FastCdc(chunker.clone()), 8192);
-        for (seed, len) in [(1, 0), (2, 1), (3, 255), (4, 700_000), (5, 1_500_000)] {
-            let data = SplitMix64::new(seed).bytes(len);
+        let other = FastCdc::new(ChunkSizes::new(256, 1024, 8192).unwrap());
+        let code = FastCdc::new(ChunkSizes::new(512, 2048, 8192).unwrap());
+        let chunkers = [&other, &code].map(|chunker| Chunker::FastCdc(chunker.clone()));
+        let [for_other, for_code] = chunkers;
+        let mut stream = ChunkStream::new(for_other, for_code, 8192);
+        let elf = &b"\x7FELF"[..];
+        for (seed, len, begin) in [
+            (1, 0, &b""[..]),
+            (2, 1, b""),
+            (3, 255, b""),
+            (4, 700_000, b""),
+            (5, 1_500_000, b""),
+            (6, 600, &elf[..3]),
+            (7, 700, elf),
+            (8, 1023, elf),
+            (9, 1024, elf),
+            (10, 1_500_000, elf),
+        ] {
+            let mut data = SplitMix64::new(seed).bytes(len);
+            data[..begin.len()].copy_from_slice(begin);
+            let chunker = if begin == elf { &code } else { &other };
             let mut broken = Pieces(&data, SplitMix64::new(seed), true);
             assert!(stream.cut(&mut broken, |_, _| Ok::<_, ()>(())).unwrap().is_err());
             let mut lens = Vec::new();
@@ -224,6 +279,25 @@ mod tests {
             assert_eq!(joined, data);
             let expected: Vec<usize> = chunker.cuts(&data).map(|(_, len)| len).collect();
             assert_eq!(lens, expected);
+        }
+    }
+
+    #[test]
+    fn an_archive_cuts_machine_code_as_such() {
+        let settings = ArchiveSettings::default();
+        let mut data = SplitMix64::new(3).bytes(300_000);
+        for (begin, mut chunker) in
+            [(b"text", settings.chunker()), (b"\x7FELF", settings.code_chunker())]
+        {
+            data[..4].copy_from_slice(begin);
+            let (mut lens, mut expected) = (Vec::new(), Vec::new());
+            chunker.push(&data, |cut| expected.push(cut.len));
+            expected.extend(chunker.finish().map(|cut| cut.len));
+            let total = ChunkStream::of(&settings).cut(&mut Unknown(&mut &data[..]), |chunk, _| {
+                lens.push(chunk.len());
+                Ok::<_, ()>(())
+            });
+            assert_eq!((total.unwrap().unwrap(), lens), (300_000, expected));
         }
     }
 
@@ -251,7 +325,7 @@ mod tests {
             Chunker::Fixed(FixedChunker::new(1000).unwrap()),
         ];
         for chunker in chunkers {
-            let mut stream = ChunkStream::new(chunker, 8192);
+            let mut stream = alike(chunker, 8192);
             for seed in 0..40 {
                 let mut random = SplitMix64::new(seed);
                 let mut data = Vec::new();
@@ -276,7 +350,7 @@ mod tests {
         let mut data = vec![7; 2500];
         data.resize(2500 + 3_000_500, 0);
         data.extend([7; 10]);
-        let mut stream = ChunkStream::new(Chunker::Fixed(FixedChunker::new(1000).unwrap()), 1000);
+        let mut stream = alike(Chunker::Fixed(FixedChunker::new(1000).unwrap()), 1000);
         let mut source = Holes { data: &data, least: 4096, read: 0 };
         let mut calls: Vec<(usize, u64)> = Vec::new();
         let mut bytes_not_zero = 0;
@@ -310,7 +384,7 @@ mod tests {
         let mut unknown = Unknown(&mut nervous);
         assert_eq!(unknown.zeroes(), 0);
         assert_eq!(unknown.skip(1).unwrap_err().kind(), io::ErrorKind::Unsupported);
-        let mut stream = ChunkStream::new(Chunker::Fixed(FixedChunker::new(2000).unwrap()), 2000);
+        let mut stream = alike(Chunker::Fixed(FixedChunker::new(2000).unwrap()), 2000);
         let mut lens = Vec::new();
         let mut take = |chunk: &[u8], times| {
             lens.push((chunk.len(), times));
@@ -358,7 +432,7 @@ mod tests {
             data.resize(before + zeroes, 0);
             let mut source = Steps(Holes { data: &data, least: 1, read: 0 }, steps);
             let (mut joined, mut calls) = (Vec::new(), Vec::new());
-            let total = ChunkStream::new(chunker(), 1000).cut(&mut source, |chunk, times| {
+            let total = alike(chunker(), 1000).cut(&mut source, |chunk, times| {
                 calls.push((chunk.len(), times));
                 (0..times).for_each(|_| joined.extend_from_slice(chunk));
                 Ok::<_, ()>(())

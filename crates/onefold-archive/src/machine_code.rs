@@ -7,6 +7,9 @@
 
 use crate::format::group::{CODE_GROUP_BYTES, GROUP_BYTES};
 
+/// Bytes at the beginning of a file that say whether it is.
+pub const BEGIN_BYTES: usize = 1024;
+
 /// A file whose chunks come one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileSoFar {
@@ -28,7 +31,7 @@ impl FileSoFar {
 }
 
 /// Whether a file that begins so is machine code.
-fn begins_machine_code(begin: &[u8]) -> bool {
+pub fn begins_machine_code(begin: &[u8]) -> bool {
     let Some(magic) = begin.first_chunk::<4>() else { return false };
     match magic {
         // ELF, and Mach-O of 32 and 64 bits, both in either order of bytes.

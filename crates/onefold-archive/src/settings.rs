@@ -119,9 +119,21 @@ impl ArchiveSettings {
 
     /// A chunker at the start of a stream.
     pub fn chunker(&self) -> Chunker {
+        self.chunker_of(self.sizes())
+    }
+
+    /// The same for machine code: for chunks of twice the size, of which none is larger than others
+    /// may be.
+    pub fn code_chunker(&self) -> Chunker {
+        let avg = self.chunk_bytes as usize;
+        let sizes = ChunkSizes::new(avg / 2, avg * 2, avg * 8);
+        self.chunker_of(sizes.expect("checked settings have such chunks"))
+    }
+
+    fn chunker_of(&self, sizes: ChunkSizes) -> Chunker {
         match self.chunking {
-            Chunking::Rabin => Chunker::Rabin(Rabin::new(self.sizes())),
-            Chunking::FastCdc => Chunker::FastCdc(FastCdc::new(self.sizes())),
+            Chunking::Rabin => Chunker::Rabin(Rabin::new(sizes)),
+            Chunking::FastCdc => Chunker::FastCdc(FastCdc::new(sizes)),
         }
     }
 }
@@ -204,5 +216,23 @@ mod tests {
         assert_eq!(error, "unknown chunker `buzhash`: expected rabin or fastcdc");
         let identity = ArchiveIdentity { uuid: [0x1f; 16], key: [0xe5; 32] };
         assert_eq!(format!("{identity:?}"), format!("ArchiveIdentity({})", "1f".repeat(16)));
+    }
+
+    #[test]
+    fn machine_code_is_cut_into_chunks_of_twice_the_size_and_none_beyond_the_largest() {
+        let data = onefold_block::SplitMix64::new(1).bytes(4 << 20);
+        for chunking in [Chunking::FastCdc, Chunking::Rabin] {
+            let settings = ArchiveSettings { chunking, ..ArchiveSettings::default() };
+            let lens = |mut chunker: Chunker| {
+                let mut lens = Vec::new();
+                chunker.push(&data, |cut| lens.push(cut.len));
+                lens
+            };
+            let (other, code) = (lens(settings.chunker()), lens(settings.code_chunker()));
+            assert!(other.len() * 9 > code.len() * 16, "{} and {}", other.len(), code.len());
+            assert!(other.len() * 7 < code.len() * 16, "{} and {}", other.len(), code.len());
+            let bounds = settings.sizes();
+            assert!(code.iter().all(|len| (2 * bounds.min()..=bounds.max()).contains(len)));
+        }
     }
 }
