@@ -220,6 +220,7 @@ impl SealedMedia {
         };
         let mut out = if is_new { self.header(&id) } else { Vec::new() };
         let before = out.len();
+        out.reserve(content.len().div_ceil(plain as usize) * slot as usize);
         let start = if is_new { 0 } else { HEADER_BYTES as u64 + first * slot };
         assert!(!is_new || first == 0, "gaps are filled before");
         for (page, bytes) in (first..).zip(content.chunks(plain as usize)) {
