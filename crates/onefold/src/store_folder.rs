@@ -24,8 +24,8 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
     Ok(folder)
 }
 
-/// Refuse to make a store on the way to something else, where whoever asks for one that is there
-/// cannot have meant it: `must_exist` was said, or the folder that it would be made in is missing.
+/// Refuse to make a store where one that is there must have been meant: `must_exist` was said, or
+/// the folder in which it would be made is missing, too.
 pub fn may_be_made(path: &Path, store: &str, must_exist: bool) -> Result<()> {
     let at = path.display();
     if must_exist {
