@@ -6,7 +6,7 @@
 //! A signal ends the process at once, and unfinished files with it. Where ending at once is not
 //! good enough, a command says [`heed`]: the first signal then only asks, and a second one ends it.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError};
@@ -112,6 +112,20 @@ fn comes(
     asked()
 }
 
+/// What comes through a pipe. Where the command is interrupted, its end is an error: the writer may
+/// have been ended in the middle.
+pub struct Piped<R>(pub R);
+
+impl<R: Read> Read for Piped<R> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.0.read(buf)?;
+        if n == 0 && !buf.is_empty() && asked_by_now() {
+            return Err(std::io::Error::other("interrupted"));
+        }
+        Ok(n)
+    }
+}
+
 /// That the command was interrupted; `left` says what there is now.
 pub fn failure(left: &str) -> Failure {
     let signal = ASKED.load(Ordering::Acquire) as i32;
@@ -178,6 +192,13 @@ mod tests {
             |_| pauses.set(pauses.get() + 1),
         );
         (asked, pauses.get())
+    }
+
+    #[test]
+    fn what_comes_through_a_pipe_ends_well_where_nobody_interrupts() {
+        let mut all = Vec::new();
+        assert_eq!(Piped(&b"abc"[..]).read_to_end(&mut all).unwrap(), 3);
+        assert_eq!(all, b"abc");
     }
 
     #[test]

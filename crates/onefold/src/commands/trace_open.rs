@@ -7,6 +7,7 @@ use std::path::Path;
 use onefold_workload::{Request, Trace, TraceFormat};
 
 use crate::failure::{Failure, Result};
+use crate::interrupt::Piped;
 use crate::output::Printer;
 use crate::progress;
 
@@ -16,7 +17,7 @@ const LOOK_REQUESTS: u64 = 1 << 14;
 /// Open a file, or stdin for `-`.
 pub fn open(path: &Path, format: Option<TraceFormat>) -> Result<Trace> {
     let opened = if path == Path::new("-") {
-        Trace::read(Box::new(BufReader::new(std::io::stdin())), format)
+        Trace::read(Box::new(BufReader::new(Piped(std::io::stdin()))), format)
     } else {
         Trace::open(path, format)
     };

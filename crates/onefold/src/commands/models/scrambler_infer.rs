@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::models::ScramblerInferArgs;
 use crate::failure::{Failure, Result};
+use crate::interrupt::Piped;
 use crate::out_file::OutFile;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
 use crate::table::{Align, Table, count, plural};
@@ -115,7 +116,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
             .hint("pipe the dump in, or name a file"));
     }
     let mut bytes = Vec::new();
-    let all = std::io::stdin().read_to_end(&mut bytes);
+    let all = Piped(std::io::stdin()).read_to_end(&mut bytes);
     all.map(|_| bytes).map_err(|e| Failure::unusable("read", Path::new("stdin"), e))
 }
 
