@@ -155,11 +155,20 @@ fn stores_are_made_where_rights_cannot_be_set_and_that_is_told() {
 struct Killed(Child);
 
 impl Killed {
-    /// Wait for its end, within the time that a server has. Returns its status and what it said.
+    /// What the system tells in `file` of each of its threads.
+    fn threads(&self, file: &str) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let told = |thread: fs::DirEntry| fs::read_to_string(thread.path().join(file));
+        threads.map(|thread| told(thread.unwrap()).unwrap_or_default()).collect()
+    }
+
+    /// Wait for its end. Returns its status and what it said.
     fn ended(mut self) -> (Option<i32>, String) {
         let begun = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(25), "it does not leave");
+            // Root is told where in the kernel each thread waits.
+            let where_it_is = || ["stat", "stack"].map(|file| self.threads(file).concat()).concat();
+            assert!(begun.elapsed() < PATIENCE, "it does not leave:\n{}", where_it_is());
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut said = String::new();
@@ -168,6 +177,11 @@ impl Killed {
         }
         (self.0.wait().unwrap().code(), said)
     }
+}
+
+/// The state of a thread in its `stat`: what follows its name, which stands in parentheses.
+fn state_in(stat: &str) -> &str {
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or_default()
 }
 
 impl Drop for Killed {
@@ -201,6 +215,11 @@ impl Hanging {
     /// From now on it does not answer.
     fn stop(&self) {
         tool("kill", &["-STOP", &self.bindfs.0.id().to_string()]);
+        // A thread that has yet to stop would take one more request, and who waits for the answer
+        // to a request that was taken cannot be killed.
+        wait_until("all of it has stopped", || {
+            self.bindfs.threads("stat").iter().all(|stat| state_in(stat) == "T")
+        });
     }
 }
 
@@ -282,15 +301,10 @@ fn a_disk_that_never_answers_keeps_no_command_from_hearing_signals() {
         Killed(cat.arg(sandbox.path("mnt/1/data/file")).stdout(Stdio::null()).spawn().unwrap());
     let add = start(&["archive", "add", "here", "hangs/tree"]);
     let export = start(&["volume", "export", "pool", "v", "hangs/image"]);
-    let names = |process: &Killed| {
-        let threads = fs::read_dir(format!("/proc/{}/task", process.0.id())).unwrap();
-        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
-        threads.map(|thread| name(thread.unwrap()).unwrap_or_default()).collect::<Vec<_>>()
-    };
     let all =
         [("add", add, vec![130, 143]), ("export", export, vec![130]), ("mount", mount, vec![0, 1])];
     for (what, process, _) in &all {
-        wait_until(what, || names(process).contains(&"signals\n".to_owned()));
+        wait_until(what, || process.threads("comm").contains(&"signals\n".to_owned()));
         tool("kill", &["-INT", &process.0.id().to_string()]);
     }
     // The first only asks who adds, wherever that is; the second ends it.

