@@ -172,9 +172,12 @@ mod tests {
 
     /// Blocks of which each is another one, at `at`.
     fn write(volume: &Volume, at: u64, seed: u64) {
-        let block = |n: u64| [(seed + n).to_le_bytes(), [7; 8]].concat().repeat(CHUNK / 16);
-        let bytes: Vec<u8> = (0..BLOCKS).flat_map(block).collect();
+        let bytes: Vec<u8> = (0..BLOCKS).flat_map(|n| block(seed + n)).collect();
         volume.write_at(at * CHUNK as u64, &bytes, false).unwrap();
+    }
+
+    fn block(seed: u64) -> Vec<u8> {
+        [seed.to_le_bytes(), [7; 8]].concat().repeat(CHUNK / 16)
     }
 
     /// A pool whose index knows nothing, and whose runs tell of what it holds.
@@ -232,6 +235,27 @@ mod tests {
         pool.inner.ask_runs.asking.store(ASKING_MAX - 1, Ordering::Relaxed);
         write(&volume, 1000, 1000);
         assert_eq!(pool.activity().duplicate, BLOCKS);
+    }
+
+    #[test]
+    fn the_index_hears_whether_runs_are_worth_asking() {
+        for finds in [false, true] {
+            let (pool, volume) = with_runs();
+            pool.inner.index.runs_are_asked(!finds);
+            (0..200).for_each(|_| pool.inner.ask_runs.predictors[1].learn(finds));
+            write(&volume, 1000, 1000);
+            assert_eq!(pool.activity().duplicate, BLOCKS);
+            assert_eq!(pool.inner.index.are_runs_asked(), finds);
+        }
+    }
+
+    #[test]
+    fn what_only_runs_know_is_found_for_senders_too() {
+        let (pool, _volume) = with_runs();
+        let asked = [3, 1007].map(|seed| pool.inner.fingerprinter.hash(&block(seed)));
+        let mut found = Vec::new();
+        pool.stored_blocks(&asked, &mut |number, bytes| found.push((number, bytes.to_vec())));
+        assert!(found == [(1, block(1007))]);
     }
 
     #[test]

@@ -392,7 +392,7 @@ mod tests {
         let (old, new) = (vec![7; 4096], vec![8; 4096]);
         let write = |lba, data| ChunkWrite { lba: Lba::new(lba), data, expected: None };
         let first = [write(0, &old)];
-        let second = [write(1, &old), write(2, &new), write(3, &new)];
+        let second = [write(1, &new), write(2, &new), write(3, &old)];
         // Both are planned before either is stored.
         let planned = [&first[..], &second[..]].map(|writes| {
             let mut scratch = inner.take_scratch();

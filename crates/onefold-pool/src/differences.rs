@@ -214,6 +214,23 @@ mod tests {
     }
 
     #[test]
+    fn all_that_fits_is_told_at_once() {
+        let folder = onefold_block::SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let leaf = ENTRIES_PER_PAGE as u64 * 4096;
+        let [one, two] =
+            ["one", "two"].map(|name| pool.create_volume(name, ByteSize(9 * leaf)).unwrap());
+        one.write_at(5 * leaf, &[7; 4096], false).unwrap();
+        let extent = |len_bytes, kind| Extent { len_bytes, kind };
+        let expected = [
+            extent(5 * leaf, ExtentKind::Hole),
+            extent(4096, ExtentKind::Data),
+            extent(4 * leaf - 4096, ExtentKind::Hole),
+        ];
+        assert_eq!(one.changes_since(&two, 0, 9 * leaf).unwrap(), expected);
+    }
+
+    #[test]
     fn no_more_leaves_are_read_at_once_than_may_be() {
         let folder = onefold_block::SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());

@@ -64,6 +64,11 @@ pub enum Turn {
 }
 
 impl LivePass {
+    /// One for these containers, which are closed; in order.
+    pub fn of(closed: Vec<ContainerId>) -> Self {
+        Self { closed, ..Self::default() }
+    }
+
     /// Into which containers.
     pub fn closed(&self) -> &[ContainerId] {
         &self.closed
@@ -85,13 +90,6 @@ impl Inner {
     /// Whether somebody waits who makes or deletes snapshots.
     pub fn is_lineage_wanted(&self) -> bool {
         self.lineage_wanted.load(Ordering::Acquire) > 0
-    }
-
-    /// Begin a pass for these containers, which are closed; in order.
-    pub fn begin_live_pass(&self, closed: Vec<ContainerId>) -> LivePass {
-        let _lineage = self.lock_lineage_for_a_turn();
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        LivePass { closed, ..LivePass::default() }
     }
 
     /// Go on with a pass. Returns the bytes read with what it came to.
@@ -207,7 +205,7 @@ mod tests {
             }
         }
         let id = pool.inner.newest();
-        let mut pass = pool.inner.begin_live_pass(vec![id]);
+        let mut pass = LivePass::of(vec![id]);
         while pool.inner.live_turn(&mut pass).unwrap().0 != Turn::Whole {}
         let mut found = pass.found(id).to_vec();
         assert_eq!((found.len(), pass.references), (expected, expected as u64));
@@ -231,7 +229,7 @@ mod tests {
         pool.snapshot("main@one", 0, false).unwrap();
         write(600, 3);
         let id = pool.inner.newest();
-        let mut pass = pool.inner.begin_live_pass(vec![id]);
+        let mut pass = LivePass::of(vec![id]);
         // All of the volume: its first leaf is the snapshot's.
         assert_eq!(pool.inner.live_turn(&mut pass).unwrap().0, Turn::More);
         assert_eq!(pass.found(id).len(), 1);

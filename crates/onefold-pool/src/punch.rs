@@ -85,7 +85,7 @@ impl Inner {
     ) -> Option<LivePass> {
         let in_vain = punching.in_vain || !self.store.gives_pages_back();
         let closed = if in_vain { Vec::new() } else { self.close_for_punching(wanted) };
-        (!closed.is_empty()).then(|| self.begin_live_pass(closed))
+        (!closed.is_empty()).then(|| LivePass::of(closed))
     }
 
     /// Go on with that, and punch once all is known: then, whether space came back, and nothing is

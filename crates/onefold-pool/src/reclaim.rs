@@ -480,15 +480,13 @@ impl Inner {
                 Phase::Walk(cursor, rest) => {
                     let references = &mut memory.references;
                     let pinned = &mut work.pinned;
-                    let mut asked = None;
+                    // A leaf is one volume's.
+                    let mut of_snapshot = None;
                     let more =
                         self.walk_leaf(cursor, Leaves::Distinct, &mut |volume, lba, pba| {
-                            let is_snapshot = match asked {
-                                Some((number, is_snapshot)) if number == volume => is_snapshot,
-                                _ => self.volume_by_number(volume).is_none_or(|v| v.is_snapshot),
-                            };
-                            asked = Some((volume, is_snapshot));
-                            if is_snapshot {
+                            let is_snapshot =
+                                || self.volume_by_number(volume).is_none_or(|v| v.is_snapshot);
+                            if *of_snapshot.get_or_insert_with(is_snapshot) {
                                 pinned.insert(pba.container);
                             } else if rest.binary_search(&pba.container).is_ok() {
                                 references.push(Reference { volume, lba, pba });

@@ -221,6 +221,12 @@ impl FingerprintIndex {
         self.in_runs_to.store(last.map_or(0, Place::seniority), Ordering::Relaxed);
     }
 
+    /// What was last said of that, too.
+    #[cfg(test)]
+    pub fn are_runs_asked(&self) -> bool {
+        self.runs_are_asked.load(Ordering::Relaxed)
+    }
+
     /// Whether they are: if not, age alone decides.
     pub fn runs_are_asked(&self, asked: bool) {
         if self.runs_are_asked.load(Ordering::Relaxed) != asked {

@@ -234,7 +234,7 @@ impl World {
             }
             closed
         };
-        let mut pass = self.pool.inner.begin_live_pass(closed);
+        let mut pass = LivePass::of(closed);
         for turn in 0..TURNS_MAX {
             if turn == at {
                 self.happen(between);

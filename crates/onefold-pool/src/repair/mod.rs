@@ -50,7 +50,6 @@ use crate::pba::{CONTAINER_ID_MAX, MapEntry, Pba};
 use crate::pool::Pool;
 use crate::rescue::{self, RescuePoint, RescueReport};
 use crate::settings::{Budgets, PoolIdentity};
-use crate::volumes::BLOCKS_MAX;
 
 pub(crate) use self::mend::lost_blocks;
 
@@ -410,7 +409,6 @@ impl Planner {
             }));
             rest = later;
         }
-        strays.truncate(BLOCKS_MAX as usize);
         if strays.is_empty() {
             return Ok(None);
         }

@@ -256,6 +256,23 @@ fn where_there_is_no_memory_the_pool_works_and_says_so() {
 }
 
 #[test]
+fn a_process_that_ends_early_leaves_memory_of_what_is_not_stored_alone() {
+    let (disk, memory) = (SimFolder::new(), SimHandover::new());
+    Pool::create(&disk, &small(), IDENTITY).unwrap();
+    let pool = open(&disk, &memory).unwrap();
+    let volume = main_volume(&pool, BLOCKS).unwrap();
+    for n in 0..250u64 {
+        volume.write_at(n * CHUNK as u64, &content(n, CHUNK), false).unwrap();
+    }
+    // The changes, the container that is being filled, and memory for the next one.
+    assert_eq!(memory.list().unwrap().len(), 3);
+    drop(volume);
+    // After an error it is not closed.
+    drop(pool);
+    assert_eq!(memory.list().unwrap().len(), 2);
+}
+
+#[test]
 fn a_reader_leaves_the_memory_alone() {
     let (disk, memory) = (SimFolder::new(), SimHandover::new());
     Pool::create(&disk, &small(), IDENTITY).unwrap();
