@@ -125,8 +125,7 @@ fn encrypted_it_is_the_same_and_who_speaks_plainly_is_not_heard() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.clone()], key)
         .unwrap();
-    let limits = Limits { receive: Duration::from_millis(300), ..Limits::default() };
-    let (at, server) = serve(Access::Certified, Some(Arc::new(settings)), limits);
+    let (at, server) = serve(Access::Certified, Some(Arc::new(settings)), Limits::default());
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
     let client = rustls::ClientConfig::builder_with_provider(provider)

@@ -45,7 +45,7 @@ fn serve(folder: &Path, gate: Option<Barrier>, looks_only: bool) -> (Arc<Countin
     let counting = Arc::new(Counting { done: AtomicUsize::new(0), gate });
     let jobs = Arc::new(Jobs::default());
     let api = Api::new(Arc::clone(&counting) as _, jobs, looks_only);
-    let limits = Limits { clients: 4, receive: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { clients: 4, receive: Duration::from_secs(2), ..Limits::default() };
     let bound = Bound::new(folder).unwrap();
     (counting, Server::on_socket(bound, Arc::new(api), limits).unwrap())
 }

@@ -246,19 +246,17 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 fn limits_are_kept_to_changed_while_clients_copy_and_kept_for_good() {
     let scene = Scene::new();
     let server = scene.serve();
-    let said = scene.volume(&["limit", "main", "--iops", "1000", "--rate", "1M"]);
-    assert!(said.contains("limits of volume 'main': 1000 IOPS, 1 MiB/s"), "{said}");
+    let said = scene.volume(&["limit", "main", "--iops", "1000", "--rate", "32K"]);
+    assert!(said.contains("limits of volume 'main': 1000 IOPS, 32 KiB/s"), "{said}");
     let uri = server.uri("main");
     let image = scene.sandbox.text("image");
-    let began = std::time::Instant::now();
     let mut copying = Command::new("nbdcopy").args(["--flush", &image, &uri]).spawn().unwrap();
-    // 4 MiB take three seconds at least, whatever machine this is.
+    // 4 MiB take two minutes, whatever machine this is.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(copying.try_wait().unwrap().is_none(), "nothing holds it back");
     let said = scene.volume(&["limit", "main", "--rate", "none", "--connection-iops", "500"]);
     assert!(said.contains("1000 IOPS, 500 IOPS a connection"), "{said}");
     assert!(copying.wait().unwrap().success());
-    assert!(began.elapsed() >= std::time::Duration::from_millis(1500));
     // A server that stops holds nobody back.
     scene.volume(&["limit", "main", "--rate", "4K"]);
     let mut copying = Command::new("nbdcopy").args([&image, &uri]).spawn().unwrap();

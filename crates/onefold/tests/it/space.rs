@@ -65,7 +65,7 @@ h.flush()
 crowd = []
 while True:
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(0.5)
+    s.settimeout(3)
     s.connect(PATH)
     crowd.append(s)
     try:
