@@ -19,3 +19,11 @@ pub enum Written {
     /// It holds the same as one that waits.
     SharesWaiting,
 }
+
+impl Written {
+    /// Whether it needs no place of its own, because the same is stored or about to be.
+    #[inline]
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Shared { .. } | Self::SharesWaiting)
+    }
+}

@@ -32,9 +32,10 @@ impl Verdict {
     /// One more page.
     #[inline]
     pub(crate) const fn add(&mut self, written: Written) {
-        match written {
-            Written::Programmed { .. } | Written::Waits => self.programmed += 1,
-            Written::Shared { .. } | Written::SharesWaiting => self.shared += 1,
+        if written.is_shared() {
+            self.shared += 1;
+        } else {
+            self.programmed += 1;
         }
     }
 

@@ -23,10 +23,7 @@ pub(super) enum Step {
 impl Step {
     /// The end of a part that wrote a page.
     pub(super) const fn end_of(written: Written) -> Self {
-        match written {
-            Written::Programmed { .. } | Written::Waits => Self::Programmed,
-            Written::Shared { .. } | Written::SharesWaiting => Self::Shared,
-        }
+        if written.is_shared() { Self::Shared } else { Self::Programmed }
     }
 }
 
