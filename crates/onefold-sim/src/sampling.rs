@@ -69,6 +69,13 @@ impl Zipf {
         self.items
     }
 
+    /// The probabilities of all ranks, in their order. Cost: two powers per item.
+    pub fn probabilities(&self) -> Vec<f64> {
+        let weight = |rank: u64| self.density(rank as f64);
+        let total: f64 = (1..=self.items).map(weight).sum();
+        (1..=self.items).map(|rank| weight(rank) / total).collect()
+    }
+
     /// A rank from 0 to `items - 1`.
     pub fn sample(&self, stream: &mut RandomStream) -> u64 {
         loop {
@@ -117,6 +124,9 @@ mod tests {
         let weight = |rank: usize| ((rank + 1) as f64).powf(-exponent.as_f64());
         let total: f64 = (0..items).map(weight).sum();
         let expected = |rank| f64::from(draws) * weight(rank) / total;
+        for (rank, said) in zipf.probabilities().into_iter().enumerate() {
+            assert!((said - weight(rank) / total).abs() < 1e-12, "{said} for {rank}");
+        }
         let term =
             |(rank, &n): (usize, &u32)| (f64::from(n) - expected(rank)).powi(2) / expected(rank);
         counts.iter().enumerate().map(term).sum()
