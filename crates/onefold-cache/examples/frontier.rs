@@ -1,9 +1,12 @@
 //! The hit rate of every policy within budgets of flash writes, on the hostile suite.
 //! Room: onefold-cache.
-//! `cargo run --release -p onefold-cache --example frontier tune|report [SETTINGS...]`: Toll beside
-//! the best of all rivals, for each family and budget, and the sum over all. With settings such as
-//! `look=64,slow=10` that variant of Toll is run instead; several stand side by side. Of every
-//! policy, Toll included, the settings count that are best on the very reads reported.
+//! `cargo run --release -p onefold-cache --example frontier tune|report[/TIMES][@SEED]
+//! [SETTINGS...]`: Toll beside the best of all rivals, for each family and budget, and the sum over
+//! all. With settings such as `look=64,slow=10` that variant of Toll is run instead; several stand
+//! side by side. `/16` makes the families 16 times smaller, but none smaller than 500 objects. Of
+//! every policy, Toll included, the settings count that are best on the very reads reported. At the
+//! end of a line stands the most that is possible: for whoever knows the law of the reads at each
+//! moment, where there is one, and for whoever knows all reads and keeps to the budget.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,7 +14,8 @@
 )]
 
 use onefold_cache::Choice;
-use onefold_cache::simulate::{Devices, Plan, QuadrantRules, on_all_cores, run_one};
+use onefold_cache::bound::{Limits, Stays};
+use onefold_cache::simulate::{Devices, Plan, QuadrantRules, capacity_of, on_all_cores, run_one};
 use onefold_cache::suite::{self, Family, rivals};
 use onefold_cache::trace::Trace;
 
@@ -41,11 +45,20 @@ fn best<'a>(of: impl Iterator<Item = (&'a String, &'a Point)>, budget: f64) -> (
         .map_or(((0.0, 0.0), "-"), |(text, point)| (*point, text.as_str()))
 }
 
+/// The families and the seed that this asks for.
+fn asked(of: &str) -> (Vec<Family>, u64) {
+    let (of, seed) = of.split_once('@').map_or((of, None), |(of, seed)| (of, Some(seed)));
+    let (half, times) = of.split_once('/').unwrap_or((of, "1"));
+    let (families, usual) =
+        if half == "tune" { (suite::tuning(), 1) } else { (suite::report(), 41) };
+    let times = times.parse().expect("how many times smaller");
+    let seed = seed.map_or(usual, |seed| seed.parse().expect("a seed"));
+    (families.into_iter().map(|family| family.shrunk(times)).collect(), seed)
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let half = args.first().map_or("report", String::as_str);
-    let (families, seed) =
-        if half == "tune" { (suite::tuning(), 1) } else { (suite::report(), 41) };
+    let (families, seed) = asked(args.first().map_or("report", String::as_str));
     let mut variants: Vec<String> = args.iter().skip(1).map(|text| format!(",{text}")).collect();
     if variants.is_empty() {
         variants.push(String::new());
@@ -65,6 +78,10 @@ fn main() {
         let jobs: Vec<&String> = rivals.iter().chain(own.iter().flatten()).collect();
         let points = on_all_cores(jobs.len(), 0, |at| run(&trace, &family, jobs[at]));
         let (of_rivals, of_own) = points.split_at(rivals.len());
+        let percent = |hits: f64| 100.0 * hits / trace.requests.len() as f64;
+        let objects = capacity_of(&trace, family.size).objects as u64;
+        let expected = family.most_expected(seed, objects);
+        let stays = Stays::of_known(&trace.requests);
         for (column, budget) in BUDGETS.into_iter().enumerate() {
             print!("{:18} W<={budget:<4}", family.name);
             let (rival, rival_text) = best(rivals.iter().zip(of_rivals), budget);
@@ -77,7 +94,13 @@ fn main() {
                 lost[at][column] += usize::from(ahead < -1.0);
                 print!(" {:5.1}/{:<4.1} {ahead:+5.1} |", own.0, own.1);
             }
-            println!("  {:5.1}/{:<4.1} {rival_text}", rival.0, rival.1);
+            let memory = rivals::memory_of(objects);
+            let writes = (budget * objects as f64) as u64;
+            let limits = Limits { objects, memory, writes };
+            let told = expected.as_ref().map(|expected| percent(expected.within(limits)));
+            let told = told.map_or("-".to_owned(), |most| format!("{most:.1}"));
+            let most = percent(stays.most_hits(limits));
+            println!("  {:5.1}/{:<4.1} {rival_text} | {told} {most:.1}", rival.0, rival.1);
         }
     }
     println!("budgets {BUDGETS:?}: sums of points ahead, and families more than 1 point behind");

@@ -9,6 +9,7 @@
 //! - [`state`]: what is saved for a warm restart.
 
 pub mod admission;
+pub mod bound;
 pub mod cache;
 pub mod counts;
 pub mod eviction;

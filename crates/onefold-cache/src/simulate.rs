@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub use latency::{Devices, HddModel, Latency, SsdModel, lifetime_days};
 pub use quadrants::{QuadrantRules, Quadrants};
-pub use run::{Run, run_one};
+pub use run::{Run, capacity_of, run_one};
 pub use writes::{SlotWrite, slot_writes};
 
 use crate::options::OptionError;

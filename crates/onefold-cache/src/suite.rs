@@ -6,9 +6,14 @@
 //! nothing is ever chosen on it.
 //! Invariant: same family and seed, same trace.
 
+mod informed;
 pub mod rivals;
 
 use onefold_sim::{RandomStream, RandomStreams, Zipf};
+
+use informed::Informed;
+
+pub use informed::MostExpected;
 
 use crate::policy::Access;
 use crate::trace::Trace;
@@ -131,6 +136,8 @@ struct Reads {
     of_rank: Vec<u64>,
     /// Numbers of objects given out.
     known: u64,
+    /// What could be expected of a policy that is told the law, if somebody asks.
+    informed: Option<Informed>,
 }
 
 impl Reads {
@@ -148,22 +155,64 @@ impl Reads {
     fn chance(&mut self, share: f64) -> bool {
         self.random.chance(ratio(share))
     }
+
+    /// Tells whoever asks for what can be expected.
+    fn tell(&mut self, what: impl FnOnce(&mut Informed, &[u64])) {
+        if let Some(informed) = &mut self.informed {
+            what(informed, &self.of_rank);
+        }
+    }
+
+    /// From here on this share of the reads is drawn by this law of the ranks.
+    fn by_rank(&mut self, zipf: &Zipf, share: f64) {
+        self.tell(|informed, of_rank| {
+            let chances = zipf.probabilities().into_iter().map(|chance| chance * share);
+            informed.ranks(chances.collect(), |rank| of_rank[rank]);
+        });
+    }
+
+    /// A read by rank.
+    fn draw(&mut self, zipf: &Zipf) {
+        let rank = zipf.sample(&mut self.random) as usize;
+        self.tell(|informed, of_rank| informed.drawn(rank, |rank| of_rank[rank]));
+        self.read(self.of_rank[rank]);
+    }
 }
 
 impl Family {
+    /// The family with so many times fewer objects, but no fewer than 500 where it has as many.
+    #[must_use]
+    pub fn shrunk(self, times: u64) -> Self {
+        let objects = (self.objects / times.max(1)).max(self.objects.min(500));
+        Self { objects, ..self }
+    }
+
     /// The reads, from this seed.
     pub fn trace(&self, seed: u64) -> Trace {
+        self.reads(seed, None).trace
+    }
+
+    /// What a cache of so many objects can expect of these reads at most if it knows, at each
+    /// moment, the law by which the next one is drawn; nothing where that law is too involved.
+    pub fn most_expected(&self, seed: u64, cached: u64) -> Option<MostExpected> {
+        if matches!(self.pattern, Pattern::Loop(_) | Pattern::Volume) {
+            return None;
+        }
+        let informed = self.reads(seed, Some(Informed::new(cached as usize))).informed?;
+        Some(informed.most_expected())
+    }
+
+    fn reads(&self, seed: u64, informed: Option<Informed>) -> Reads {
         let mut random = RandomStreams::new(seed).stream("cache.suite");
         let mut of_rank: Vec<u64> = (0..self.objects).collect();
         random.shuffle(&mut of_rank);
         let total = (self.objects as f64 * self.reads) as u64;
         let known = self.objects;
-        let mut reads = Reads { trace: Trace::default(), random, of_rank, known };
+        let mut reads = Reads { trace: Trace::default(), random, of_rank, known, informed };
         self.run(&mut reads, total);
-        let mut trace = reads.trace;
-        trace.references = vec![0; reads.known as usize];
-        trace.data_bytes = self.objects * u64::from(EACH);
-        trace
+        reads.trace.references = vec![0; reads.known as usize];
+        reads.trace.data_bytes = self.objects * u64::from(EACH);
+        reads
     }
 
     fn run(&self, reads: &mut Reads, total: u64) {
@@ -177,6 +226,7 @@ impl Family {
                     if at > 0 && at.is_multiple_of(every) {
                         let quarter = reads.of_rank.len() / 4;
                         reads.of_rank.rotate_right(quarter);
+                        reads.tell(|informed, of_rank| informed.moved(|rank| of_rank[rank]));
                     }
                 });
             }
@@ -186,33 +236,31 @@ impl Family {
                     if at.is_multiple_of(every) {
                         let count = reads.of_rank.len() as u64;
                         let (a, b) = (reads.random.below(count), reads.random.below(count));
-                        reads.of_rank.swap(a as usize, b as usize);
+                        let ranks = [a as usize, b as usize];
+                        reads.of_rank.swap(ranks[0], ranks[1]);
+                        reads.tell(|informed, of_rank| {
+                            informed.swapped(ranks, |rank| of_rank[rank]);
+                        });
                     }
                 });
             }
             Pattern::Loop(share) => self.looped(reads, share, total),
             Pattern::OneHit(exponent, share) => {
                 let zipf = zipf(self.objects, exponent);
+                reads.by_rank(&zipf, 1.0 - share);
                 for _ in 0..total {
-                    let key = if reads.chance(share) {
-                        reads.new_key()
+                    reads.tell(|informed, _| informed.expect());
+                    if reads.chance(share) {
+                        let key = reads.new_key();
+                        reads.read(key);
                     } else {
-                        reads.of_rank[zipf.sample(&mut reads.random) as usize]
-                    };
-                    reads.read(key);
+                        reads.draw(&zipf);
+                    }
                 }
             }
             Pattern::Scans(exponent, share) => self.scans(reads, exponent, share, total),
             Pattern::DayAndNight(exponent, days) => {
-                let turn = total / (2 * u64::from(days)) + 1;
-                let half = self.objects / 2;
-                let zipf = zipf(half, exponent);
-                for at in 0..total {
-                    let rank = zipf.sample(&mut reads.random);
-                    let now = (at / turn) % 2;
-                    let from = if reads.chance(0.1) { reads.random.below(2) } else { now };
-                    reads.read(reads.of_rank[(from * half + rank) as usize]);
-                }
+                self.day_and_night(reads, exponent, days, total);
             }
             Pattern::Stack(exponent) => Self::stack(reads, exponent, total, self.objects),
             Pattern::Volume => self.volume(reads, total),
@@ -227,10 +275,49 @@ impl Family {
         mut change: impl FnMut(&mut Reads, u64),
     ) {
         let zipf = zipf(self.objects, exponent);
+        reads.by_rank(&zipf, 1.0);
         for at in 0..total {
             change(reads, at);
+            reads.tell(|informed, _| informed.expect());
+            reads.draw(&zipf);
+        }
+    }
+
+    fn day_and_night(&self, reads: &mut Reads, exponent: f64, days: u32, total: u64) {
+        let turn = total / (2 * u64::from(days)) + 1;
+        let half = self.objects / 2;
+        let zipf = zipf(half, exponent);
+        // Both populations in one order: whose turn it is comes first by 19 to 1.
+        let chances = zipf.probabilities();
+        let both = (0..2).flat_map(|from| (0..half).map(move |rank| (from, rank)));
+        let chance =
+            |&(from, rank): &(u64, u64)| chances[rank as usize] * [0.95, 0.05][from as usize];
+        let mut both: Vec<(u64, u64)> = both.collect();
+        both.sort_by(|a, b| chance(b).total_cmp(&chance(a)));
+        let mut place_of = vec![0; 2 * half as usize];
+        for (place, &(from, rank)) in both.iter().enumerate() {
+            place_of[(from * half + rank) as usize] = place;
+        }
+        for at in 0..total {
+            let now = (at / turn) % 2;
+            let key_of = |of_rank: &[u64], place: usize| {
+                let (from, rank) = both[place];
+                of_rank[((from + now) % 2 * half + rank) as usize]
+            };
+            reads.tell(|informed, of_rank| {
+                if at % turn == 0 {
+                    let chances = both.iter().map(chance).collect();
+                    informed.ranks(chances, |place| key_of(of_rank, place));
+                }
+                informed.expect();
+            });
             let rank = zipf.sample(&mut reads.random);
-            reads.read(reads.of_rank[rank as usize]);
+            let from = if reads.chance(0.1) { reads.random.below(2) } else { now };
+            let place = place_of[((from + now) % 2 * half + rank) as usize];
+            reads.tell(|informed, of_rank| {
+                informed.drawn(place, |place| key_of(of_rank, place));
+            });
+            reads.read(reads.of_rank[(from * half + rank) as usize]);
         }
     }
 
@@ -240,9 +327,21 @@ impl Family {
         for at in 0..total {
             // Turned by one place at a time; an object is found from where the turning stands.
             let turned = at / every % objects;
+            let place_of = |rank: u64| ((rank + objects - turned) % objects) as usize;
+            if at == 0 {
+                reads.by_rank(&zipf, 1.0);
+            }
+            reads.tell(|informed, of_rank| {
+                if at % every == 0 {
+                    informed.moved(|rank| of_rank[place_of(rank as u64)]);
+                }
+                informed.expect();
+            });
             let rank = zipf.sample(&mut reads.random);
-            let place = (rank + objects - turned) % objects;
-            reads.read(reads.of_rank[place as usize]);
+            reads.tell(|informed, of_rank| {
+                informed.drawn(rank as usize, |rank| of_rank[place_of(rank as u64)]);
+            });
+            reads.read(reads.of_rank[place_of(rank)]);
         }
     }
 
@@ -265,10 +364,26 @@ impl Family {
         let first = (self.objects / 4).max(1);
         let zipf = zipf(self.objects, exponent);
         let mut at = 0;
+        // Of all ages, those that exist, and what the others are.
+        let (mut oldest, mut exist) = (0, 0.0);
+        let chances = zipf.probabilities();
         while at < total {
             let there = first + (self.objects - first) * at / total;
+            let key_of = |age: usize| there - 1 - age as u64;
+            if there > oldest {
+                exist += chances[oldest as usize..there as usize].iter().sum::<f64>();
+                oldest = there;
+                reads.tell(|informed, _| {
+                    let there = chances[..there as usize].iter().map(|chance| chance / exist);
+                    informed.ranks_so_far(there, key_of);
+                });
+            }
             let age = zipf.sample(&mut reads.random);
             if age < there {
+                reads.tell(|informed, _| {
+                    informed.expect();
+                    informed.drawn(age as usize, key_of);
+                });
                 reads.read(there - 1 - age);
                 at += 1;
             }
@@ -281,12 +396,14 @@ impl Family {
         let length = self.objects;
         let between = (length as f64 * (1.0 - share) / share) as u64;
         let (mut at, mut cursor) = (0, 0);
+        reads.by_rank(&zipf, 1.0);
         while at < total {
             for _ in 0..between {
-                let rank = zipf.sample(&mut reads.random);
-                reads.read(reads.of_rank[rank as usize]);
+                reads.tell(|informed, _| informed.expect());
+                reads.draw(&zipf);
             }
             for _ in 0..length {
+                reads.tell(|informed, _| informed.known(self.objects + cursor));
                 reads.read(self.objects + cursor);
                 cursor = (cursor + 1) % (4 * self.objects);
             }
@@ -298,10 +415,18 @@ impl Family {
     fn stack(reads: &mut Reads, exponent: f64, total: u64, objects: u64) {
         let mut stack: Vec<u64> = Vec::new();
         let law = zipf(objects, 1.0 + exponent);
+        // The most probable are those read last.
+        let chances = law.probabilities();
+        reads.tell(|informed, _| informed.distances(&chances));
         for at in 0..total {
+            let growing = (stack.len() as u64) < objects;
+            reads.tell(|informed, _| {
+                let there = if growing && at % 8 == 0 { 0 } else { stack.len() };
+                informed.expect_within(there);
+            });
             // One in eight is new until all are there.
             let distance = law.sample(&mut reads.random) as usize;
-            let new = (stack.len() as u64) < objects && (at % 8 == 0 || distance >= stack.len());
+            let new = growing && (at % 8 == 0 || distance >= stack.len());
             let key = if new {
                 stack.len() as u64
             } else {
@@ -385,6 +510,54 @@ mod tests {
         let names = |families: Vec<Family>| families.iter().map(|f| f.name).collect::<Vec<_>>();
         for names in [names(tuning()), names(report())] {
             assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+        }
+    }
+
+    /// The hits of a cache that holds what is worth most of what was read, whatever it writes.
+    fn told(reads: &[Access], most: usize, worth: impl Fn(u64, usize) -> u64) -> u64 {
+        let (mut cached, mut worths) = (BTreeSet::new(), std::collections::BTreeMap::new());
+        let mut hits = 0;
+        for (at, read) in reads.iter().enumerate() {
+            let worth = worth(read.key, at);
+            let before = worths.insert(read.key, worth).unwrap_or(worth);
+            hits += u64::from(cached.remove(&(before, read.key)));
+            cached.insert((worth, read.key));
+            if cached.len() > most {
+                cached.pop_first();
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn a_policy_that_is_told_what_is_popular_hits_as_often_as_can_be_expected() {
+        for pattern in [
+            Pattern::Still(0.5),
+            Pattern::Still(0.9),
+            Pattern::OneHit(0.8, 0.3),
+            Pattern::Scans(0.7, 0.2),
+            Pattern::Newest(0.7),
+            Pattern::Newest(1.0),
+            Pattern::Stack(0.5),
+        ] {
+            for (seed, size) in [(1, 0.05), (2, 0.2), (3, 0.6)] {
+                let family = Family { name: "", pattern, objects: 2_000, reads: 16.0, size };
+                let most = (2_000.0 * size) as usize;
+                let reads = family.reads(seed, None);
+                let rank = |key: u64| reads.of_rank.iter().position(|&other| other == key);
+                let rank: Vec<usize> = (0..reads.known).map(|k| rank(k).unwrap_or(9_999)).collect();
+                let hits = told(&reads.trace.requests, most, |key, at| match pattern {
+                    Pattern::Newest(_) => key,
+                    Pattern::Stack(_) => at as u64,
+                    _ => 10_000 - rank[key as usize] as u64,
+                });
+                let expected = family.most_expected(seed, most as u64).unwrap();
+                let off = hits as f64 - expected.hits;
+                let what = format!("{hits} of {expected:?}: {pattern:?} {size}");
+                assert!(off.abs() < 4.0 * expected.deviation, "{what}");
+                // Half a point at most.
+                assert!(expected.deviation < 0.005 * reads.trace.requests.len() as f64, "{what}");
+            }
         }
     }
 

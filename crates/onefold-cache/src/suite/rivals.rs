@@ -71,5 +71,10 @@ pub fn untold() -> Contender {
     Contender { name: "toll, untold", settings: vec!["toll:memory_mib=1048576".to_owned()] }
 }
 
+/// Of the objects that fit, how many anybody above may have in memory: a tenth, but at least one.
+pub const fn memory_of(objects: u64) -> u64 {
+    if objects < 10 { 1 } else { objects / 10 }
+}
+
 /// Of the budget, what Toll is told: the rest is the last object of a fill.
 const TOLD: f64 = 0.995;

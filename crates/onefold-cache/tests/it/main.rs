@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests take their dose from the environment")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bounds;
 mod dumps;
 mod golden;
 mod laws;
