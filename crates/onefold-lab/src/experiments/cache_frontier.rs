@@ -3,11 +3,15 @@
 //! Room: onefold-lab.
 //! Source: ours; the rivals as in [plc-cache], [tiny-lfu-17], [flashield-19], LARC and `LazyLFU`.
 
+mod possible;
+
 use onefold_cache::Choice;
 use onefold_cache::simulate::run_one;
 use onefold_cache::suite::rivals::{self, Contender};
 use onefold_cache::suite::{self, Family};
 use onefold_cache::trace::Trace;
+
+use possible::{Known, Possible};
 
 use super::plc::plan;
 use crate::error::Result;
@@ -20,6 +24,10 @@ const MEAN: &str = "mean of all families";
 /// By how many points Toll may be behind, and has to be ahead in half of the families.
 const BEHIND: f64 = 1.0;
 const AHEAD: f64 = 2.0;
+/// Percent of what is possible that Toll was predicted to reach in the mean of the families, and by
+/// how many points it may be behind the best rival there.
+const REACHED: f64 = 80.0;
+const LESS: f64 = 1.0;
 /// Of the writes of the best rival, what Toll may take where it is not ahead in hits.
 const FEWER: f64 = 0.75;
 
@@ -97,23 +105,22 @@ fn is_half(count: usize, of: usize) -> bool {
     2 * count >= of
 }
 
-/// The families, each a share of its size but none smaller than the smallest.
+/// The families, so many times smaller.
 fn families(shrink: u64) -> Vec<Family> {
-    let shrunk = |family: Family| {
-        let objects = (family.objects / shrink).max(family.objects.min(500));
-        Family { objects, ..family }
-    };
-    suite::report().into_iter().map(shrunk).collect()
+    suite::report().into_iter().map(|family| family.shrunk(shrink)).collect()
 }
 
-/// What one family gave: for each budget, the best of each contender.
-type OfFamily = Vec<Vec<(&'static str, Option<Reached>)>>;
+/// What one family gave at one budget: the best of each contender, and what was possible.
+struct OfFamily {
+    best: Vec<(&'static str, Option<Reached>)>,
+    possible: Possible,
+}
 
 fn run_family(
     family: &Family,
     budgets: &[u64],
     seeds: &[u64],
-) -> std::result::Result<OfFamily, String> {
+) -> std::result::Result<Vec<OfFamily>, String> {
     let traces: Vec<Trace> = seeds.iter().map(|&seed| family.trace(seed)).collect();
     let per_object = family.reads / family.size;
     let reach = |contender: Contender| -> std::result::Result<_, String> {
@@ -123,12 +130,13 @@ fn run_family(
     let rivals = rivals::rivals().into_iter().map(reach);
     let rivals = rivals.collect::<std::result::Result<Vec<_>, String>>()?;
     let untold = reach(rivals::untold())?;
+    let known = Known::of(family, seeds, &traces);
     let mut all = Vec::new();
     for &budget in budgets {
         let toll = reach(rivals::toll(budget as f64, per_object))?;
         let contenders = std::iter::once(&toll).chain([&untold]).chain(&rivals);
         let best = contenders.map(|(name, points)| (*name, best_within(points, budget as f64)));
-        all.push(best.collect());
+        all.push(OfFamily { best: best.collect(), possible: known.within(budget) });
     }
     Ok(all)
 }
@@ -138,64 +146,157 @@ pub fn run(settings: &Settings<'_>, data: &mut Data) -> Result<()> {
     let (budgets, seeds) = (settings.numbers("fills")?, settings.numbers("seeds")?);
     let families = families(settings.number("shrink")?);
     let found = settings.sweep(&families, |family| run_family(family, &budgets, &seeds));
-    let found: std::result::Result<Vec<OfFamily>, String> = found.into_iter().collect();
+    let found: std::result::Result<Vec<Vec<OfFamily>>, String> = found.into_iter().collect();
     let found = found.map_err(|problem| settings.refused(problem))?;
     let (mut behind, mut ahead) = (Vec::new(), Vec::new());
+    let (mut open, mut shares) = (Vec::new(), Vec::new());
     for (column, &budget) in budgets.iter().enumerate() {
         let under = format!("{budget} fills");
-        let of = |at: usize| &found[at][column];
-        for (row, &(name, _)) in of(0).iter().enumerate() {
-            let hits = Line::new("hit rate", "%").over("family", "").of(name).under(&under);
-            let fills = Line::new("written", "fills of the cache").over("family", "");
-            let fills = fills.of(name).under(&under);
-            for (at, family) in families.iter().enumerate() {
-                let best = of(at)[row].1;
-                let point = data.put(&hits, family.name, best.map(|best| best.hits));
-                match best {
-                    Some(best) => {
-                        point.range(best.low, best.high, Spread::Extremes);
-                    }
-                    None => {
-                        point.note("no setting keeps to the budget");
-                    }
-                }
-                data.put(&fills, family.name, best.map(|best| best.fills));
-            }
-            let all = (0..families.len()).map(|at| of(at)[row].1.map(|best| best.hits));
-            let all: Option<Vec<f64>> = all.collect();
-            let mean = all.map(|all| all.iter().sum::<f64>() / all.len() as f64);
-            data.put(&hits, MEAN, mean);
-            let means = Line::new("mean hit rate of all families", "%").over("budget", "fills");
-            data.put(&means.of(name), under.as_str(), mean);
-        }
-        let difference =
-            Line::new("points ahead of the best rival", "").over("family", "").of(&under);
-        let mut better = 0;
-        for (at, family) in families.iter().enumerate() {
-            let [(_, toll), _, rivals @ ..] = &of(at)[..] else { continue };
-            match against_best(*toll, rivals) {
-                Against::Nobody => {}
-                Against::OverBudget(name) => {
-                    let point = data.put(&difference, family.name, None);
-                    point.note(format!("no setting keeps to the budget, and one of {name} does"));
-                    behind.push(format!("over the budget on {} at {under}", family.name));
-                }
-                Against::Rival { name, by, of_its_writes } => {
-                    data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
-                    if is_behind(by) {
-                        behind.push(format!("{} points on {} at {under}", show(by), family.name));
-                    }
-                    better += usize::from(is_ahead(by, of_its_writes));
-                }
-            }
-        }
+        let of: Vec<&OfFamily> = found.iter().map(|family| &family[column]).collect();
+        show_best(data, &families, &of, &under);
+        let better = show_differences(data, &families, &of, &under, &mut behind);
         ahead.push((is_half(better, families.len()), format!("{better} at {under}")));
+        show_possible(data, &families, &of, &under);
+        let there = families.iter().zip(&of).filter(|(_, of)| of.is_open());
+        let there: Vec<&str> = there.map(|(family, _)| family.name).collect();
+        let figure = format!("{} at {under} ({})", there.len(), there.join(", "));
+        open.push((is_half(there.len(), families.len()), figure));
+        shares.push(share_reached(&of, &under));
     }
     let figure = if behind.is_empty() { "nowhere".to_owned() } else { behind.join("; ") };
     data.shows("behind-nowhere", behind.is_empty(), figure)?;
-    let figures: Vec<String> = ahead.iter().map(|(_, figure)| figure.clone()).collect();
-    let figure = format!("of {} families {}", families.len(), figures.join(", "));
-    data.shows("ahead-in-half", ahead.iter().all(|&(holds, _)| holds), figure)
+    for (id, verdicts) in [("ahead-in-half", ahead), ("possible-in-half", open)] {
+        let (holds, figures) = all_of(verdicts);
+        data.shows(id, holds, format!("of {} families {figures}", families.len()))?;
+    }
+    let (holds, figures) = all_of(shares);
+    data.shows("most-of-possible", holds, figures)
+}
+
+/// Whether all hold, and what each says.
+fn all_of(verdicts: Vec<(bool, String)>) -> (bool, String) {
+    let holds = verdicts.iter().all(|&(holds, _)| holds);
+    let figures: Vec<String> = verdicts.into_iter().map(|(_, figure)| figure).collect();
+    (holds, figures.join(", "))
+}
+
+/// The best of each contender in all families at a budget.
+fn show_best(data: &mut Data, families: &[Family], of: &[&OfFamily], under: &str) {
+    let names: Vec<&str> = of[0].best.iter().map(|&(name, _)| name).collect();
+    for (row, name) in names.into_iter().enumerate() {
+        let hits = Line::new("hit rate", "%").over("family", "").of(name).under(under);
+        let fills = Line::new("written", "fills of the cache").over("family", "");
+        let fills = fills.of(name).under(under);
+        for (family, of) in families.iter().zip(of) {
+            let best = of.best[row].1;
+            let point = data.put(&hits, family.name, best.map(|best| best.hits));
+            match best {
+                Some(best) => {
+                    point.range(best.low, best.high, Spread::Extremes);
+                }
+                None => {
+                    point.note("no setting keeps to the budget");
+                }
+            }
+            data.put(&fills, family.name, best.map(|best| best.fills));
+        }
+        let all: Option<Vec<f64>> = of.iter().map(|of| Some(of.best[row].1?.hits)).collect();
+        let mean = all.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+        data.put(&hits, MEAN, mean);
+        let means = Line::new("mean hit rate of all families", "%").over("budget", "fills");
+        data.put(&means.of(name), under, mean);
+    }
+}
+
+/// By how much Toll is ahead, and where it is behind; in how many families it is as far ahead as
+/// was predicted.
+fn show_differences(
+    data: &mut Data,
+    families: &[Family],
+    of: &[&OfFamily],
+    under: &str,
+    behind: &mut Vec<String>,
+) -> usize {
+    let difference = Line::new("points ahead of the best rival", "").over("family", "").of(under);
+    let mut better = 0;
+    for (family, of) in families.iter().zip(of) {
+        let [(_, toll), _, rivals @ ..] = &of.best[..] else { continue };
+        match against_best(*toll, rivals) {
+            Against::Nobody => {}
+            Against::OverBudget(name) => {
+                let point = data.put(&difference, family.name, None);
+                point.note(format!("no setting keeps to the budget, and one of {name} does"));
+                behind.push(format!("over the budget on {} at {under}", family.name));
+            }
+            Against::Rival { name, by, of_its_writes } => {
+                data.put(&difference, family.name, Some(by)).note(format!("against {name}"));
+                if is_behind(by) {
+                    behind.push(format!("{} points on {} at {under}", show(by), family.name));
+                }
+                better += usize::from(is_ahead(by, of_its_writes));
+            }
+        }
+    }
+    better
+}
+
+impl OfFamily {
+    fn toll(&self) -> Option<Reached> {
+        self.best.first().and_then(|&(_, toll)| toll)
+    }
+
+    /// Most hits of all rivals, in percent.
+    fn rival(&self) -> Option<f64> {
+        // Behind Toll as it is told the budget, and as it is not.
+        let rivals = self.best.iter().skip(2).filter_map(|&(_, best)| Some(best?.hits));
+        rivals.max_by(f64::total_cmp)
+    }
+
+    /// Whether nothing forbids to be as far ahead of the best rival as was predicted.
+    fn is_open(&self) -> bool {
+        self.rival().is_none_or(|rival| self.possible.ceiling() >= rival + AHEAD)
+    }
+}
+
+/// Both bounds of all families at a budget, and how far above the best rival the lower one is.
+fn show_possible(data: &mut Data, families: &[Family], at_budget: &[&OfFamily], under: &str) {
+    let hits = Line::new("hit rate", "%").over("family", "").under(under);
+    let (law, reads) = (hits.of("bound: the law is known"), hits.of("bound: all reads are known"));
+    let above = Line::new("points from the best rival to the lower bound", "");
+    let above = above.over("family", "").of(under);
+    for (family, of) in families.iter().zip(at_budget) {
+        let point = data.put(&law, family.name, of.possible.law);
+        if of.possible.law.is_none() {
+            point.note("no simple law");
+        }
+        data.put(&reads, family.name, Some(of.possible.reads));
+        data.put(&above, family.name, of.rival().map(|rival| of.possible.ceiling() - rival));
+    }
+    let all = at_budget.iter().map(|of| of.possible.reads);
+    data.put(&reads, MEAN, Some(all.sum::<f64>() / families.len() as f64));
+    data.put(&law, MEAN, None).note("not all have one");
+    let means = Line::new("mean hit rate of all families", "%").over("budget", "fills");
+    let all = at_budget.iter().map(|of| of.possible.ceiling());
+    let mean = all.sum::<f64>() / families.len() as f64;
+    data.put(&means.of("the lower bound"), under, Some(mean));
+}
+
+/// Whether Toll reaches as much of what is possible, in the mean of the families, as was predicted.
+fn share_reached(at_budget: &[&OfFamily], under: &str) -> (bool, String) {
+    let mean = |hits: &dyn Fn(&OfFamily) -> Option<f64>| {
+        let shares =
+            at_budget.iter().map(|of| hits(of).map(|hits| 100.0 * hits / of.possible.ceiling()));
+        let shares: Option<Vec<f64>> = shares.collect();
+        shares.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    let toll = mean(&|of| Some(of.toll()?.hits));
+    let rival = mean(&OfFamily::rival);
+    let (Some(toll), Some(rival)) = (toll, rival) else {
+        return (false, format!("nobody at {under} in some family"));
+    };
+    let holds = toll >= REACHED && toll >= rival - LESS;
+    let [toll, rival] = [toll, rival].map(show);
+    (holds, format!("Toll {toll} %, the best rival {rival} % at {under}"))
 }
 
 #[cfg(test)]
@@ -221,6 +322,30 @@ mod tests {
         for toll in [None, of(62.5, 1.0)] {
             assert_eq!(against_best(toll, &rivals[2..]), Against::Nobody);
         }
+    }
+
+    #[test]
+    fn what_is_possible_leaves_room_or_not_and_says_how_much_was_reached() {
+        let best = |hits| Some(Reached { hits, low: hits, high: hits, fills: 1.0 });
+        let of = |toll, untold, rival, law| OfFamily {
+            best: vec![
+                ("toll", best(toll)),
+                ("untold", best(untold)),
+                ("a", best(rival)),
+                ("b", None),
+            ],
+            possible: Possible { law: Some(law), reads: 90.0 },
+        };
+        assert!(of(40.0, 55.0, 48.0, 50.0).is_open(), "Toll is no rival of its own");
+        assert!(!of(40.0, 40.0, 48.1, 50.0).is_open());
+        let share = |families: &[&OfFamily]| share_reached(families, "2 fills");
+        let (good, bad) = (of(44.0, 1.0, 44.0, 50.0), of(38.0, 1.0, 38.0, 50.0));
+        let figure = "Toll 82 %, the best rival 82 % at 2 fills".to_owned();
+        assert_eq!(share(&[&good, &bad]), (true, figure));
+        assert!(!share(&[&bad]).0, "76 %");
+        assert!(!share(&[&of(44.0, 1.0, 45.0, 50.0)]).0, "88 % and 90 %");
+        let nobody = OfFamily { best: Vec::new(), possible: good.possible };
+        assert!(!share(&[&nobody]).0);
     }
 
     #[test]

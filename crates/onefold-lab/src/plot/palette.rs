@@ -68,6 +68,7 @@ const LOOKS: &[(&str, Look)] = &[
     ("arc", look("#8c8c8c", Square)),
     ("plc", look("#d55e00", Square)),
     ("lru", look("#0072b2", Disc)),
+    ("the lower bound", look("#333333", Triangle)),
     // Caches above a drive.
     ("CacheLib", look("#0072b2", Disc)),
     ("CacheLib, placed", look("#56b4e9", Diamond)),
