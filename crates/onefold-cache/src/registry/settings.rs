@@ -132,7 +132,7 @@ settings! {
         /// requests per object that fits that count as seen before the first one
         floor: f64 = 2.0, 0.0001 => 1_000_000.0;
         /// requests that outweigh what a forecast begins with
-        doubt: f64 = 2.0, 0.0001 => 1_000_000.0;
+        doubt: f64 = 16.0, 0.0001 => 1_000_000.0;
         /// share of a change that is believed before anything was learnt
         believe: f64 = 0.1, 0.0 => 1.0;
         /// objects that are looked at for one to go

@@ -27,7 +27,7 @@ dynamic-random [107, 75, 880, 51] 0997550dda8b4e83
 lazy-lfu [149, 5, 1249, 57] b9740464f80a341a
 flashield [84, 13, 426, 15] 8b3aa9ab61695c6a
 plc [121, 430, 1275, 297] 2cb07cf073034fb6
-toll [102, 1710, 1300, 909] a9caaaea851a8c64
+toll [87, 1969, 1348, 662] 712a4375c6f30e05
 belady [532, 754, 2393, 1082] 4e9d51eda78deff5
 static [164, 2, 1416, 25] 8b28e3fcb144ede5
 ";
