@@ -86,6 +86,17 @@ fn a_fingerprint_that_is_another_chunks_is_found() {
 }
 
 #[test]
+fn the_one_frame_that_a_clean_stop_leaves_is_missed_where_it_is_damaged() {
+    let folder = SimFolder::new();
+    crate::empty_pool::new(&folder, &PoolSettings::default()).close().unwrap();
+    let check = || Pool::check_in(&folder, &mut |_, _| {}).unwrap();
+    assert!(check().is_sound());
+    folder.flip_bit("journal", 9, 1).unwrap();
+    let said = check().findings.into_iter().map(|found| found.problem).collect::<Vec<_>>();
+    assert_eq!(said, ["corrupt journal at byte 0: its only frame is damaged"]);
+}
+
+#[test]
 fn what_is_past_the_end_of_a_volume_is_not_looked_at() {
     let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
     let volume = pool.create_volume("main", ByteSize(520 * 4096)).unwrap();
