@@ -81,11 +81,14 @@ impl Judged {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
-    /// What was looked for, and what was found.
+    /// What was looked for: printed numbers by their names, and shapes by theirs.
+    pub sought: Vec<String>,
+    /// What was varied, and what was found.
     pub about: String,
     /// The day on which it was made.
     pub made: toml::value::Date,
-    /// The command of each line, with the words of its first columns in place of `{1}`, `{2}`.
+    /// The command of each line, with the words of its first columns in place of `{1}`, `{2}`. All
+    /// other words of a line are what it prints.
     pub command: String,
     /// Heads of the columns.
     pub columns: Vec<String>,

@@ -29,7 +29,7 @@ pub mod spec;
 pub mod sweep;
 
 pub use error::{LabError, Result};
-pub use judged::Kind;
+pub use judged::{Kind, Search};
 pub use plot::Chart;
 pub use published::Published;
 pub use registry::{EXPERIMENTS, Experiment, Outcome, find};

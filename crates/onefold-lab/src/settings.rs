@@ -89,6 +89,13 @@ impl<'a> Settings<'a> {
         self.spec.text(name, self.options.full)
     }
 
+    /// What a search sets beside the parameters, deep in a model: the `KEY=VALUE`s, with spaces in
+    /// between, of the parameter `also` where the experiment has one.
+    pub fn also(&self) -> Result<impl Iterator<Item = &str>> {
+        let has = self.spec.parameters.iter().any(|parameter| parameter.name == "also");
+        Ok(if has { self.text("also")? } else { "" }.split_whitespace())
+    }
+
     /// A part of the experiment that refuses its parameters.
     pub fn refused(&self, error: impl std::fmt::Display) -> LabError {
         LabError::Refused { id: self.id.to_owned(), problem: error.to_string() }

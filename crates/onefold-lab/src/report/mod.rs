@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use crate::error::Result;
 use crate::judged::{Kind, Search};
+use crate::published::{Number, Published};
 use crate::registry::{Outcome, find};
 use crate::row::{Row, show};
 use crate::series::{Claim, Printed};
@@ -49,6 +50,10 @@ spec of each experiment, with the day on which they were fixed and the reason:
   otherwise.
 - *measured*: nothing is printed beside it.
 - *not-reproducible*: the paper says too little, or contradicts itself; the reason says how.
+
+Where a number or a statement does not come out, *searches* in its section say what was varied that
+the source leaves open, whether any value brings it, and at which price. They changed nothing: no
+parameter, no kind.
 
 Ranges: `x +- h` is the mean and its 95 % interval over seeds, `x (a to b)` the mean and the least
 and most of all runs. The fields of `--json` are in [json.md](json.md).
@@ -155,7 +160,7 @@ fn section(outcome: &Outcome, text: &mut String) -> Result<()> {
     grid::write(&outcome.series, text);
     reasons(outcome, text);
     for search in &settings.spec.searches {
-        searched(search, text);
+        searched(search, &settings.published, text);
     }
     parameters(&settings.spec, text);
     Ok(())
@@ -218,17 +223,55 @@ fn reasons(outcome: &Outcome, text: &mut String) {
     }
 }
 
+/// What was looked for, in few words.
+fn sought(search: &Search, published: &Published) -> String {
+    let number = |number: &Number| {
+        let Number { row, column, value, unit, .. } = number;
+        let words = format!("{row}, {} {} {unit}", column.replace('_', " "), show(*value));
+        words.trim_end().to_owned()
+    };
+    let wanted = |id: &String| search.sought.contains(id);
+    let numbers = published.numbers.iter().filter(|number| wanted(&number.id));
+    let mut all: Vec<String> = numbers.map(number).collect();
+    if let [first, .., last] = all.as_slice()
+        && all.len() > 3
+    {
+        all = vec![format!("{} numbers, {first} to {last}", all.len())];
+    }
+    match published.shapes.iter().filter(|shape| wanted(&shape.id)).count() {
+        0 => {}
+        1 => all.push("a statement".to_owned()),
+        several => all.push(format!("{several} statements")),
+    }
+    all.join("; ")
+}
+
+/// What was varied: the heads of the columns whose words are in the command, without their units.
+fn varied(search: &Search) -> String {
+    let heads = search.columns.iter().enumerate();
+    let heads = heads.filter(|(at, _)| search.command.contains(&format!("{{{}}}", at + 1)));
+    let names: Vec<&str> = heads.filter_map(|(_, head)| head.split(',').next()).collect();
+    names.join(", ")
+}
+
 /// What was tried.
-fn searched(search: &Search, text: &mut String) {
+fn searched(search: &Search, published: &Published, text: &mut String) {
     let _ = write!(
         text,
-        "\n<details><summary>A search that was made</summary>\n\n{} Made {}, each line by `{}`.\n",
+        "\n<details><summary>A search over {} for {}</summary>\n\n{}\n\nMade {}, each line by\n\
+         `{}`\n",
+        varied(search),
+        sought(search, published),
         search.about.trim(),
         search.made,
         search.command
     );
     let _ = write!(text, "\n| {} |\n|", search.columns.join(" | "));
-    let _ = writeln!(text, "{}", "---|".repeat(search.columns.len()));
+    for column in 0..search.columns.len() {
+        let figures = search.lines.iter().all(|line| line[column].parse::<f64>().is_ok());
+        text.push_str(if figures { "---:|" } else { "---|" });
+    }
+    text.push('\n');
     for line in &search.lines {
         let _ = writeln!(text, "| {} |", line.join(" | "));
     }
@@ -285,8 +328,9 @@ mod tests {
         [[parameter]]\nname = 'pages'\nquick = 4\nfull = 8\nunit = 'pages'\nsource = 'free'\n\
         [[judged]]\nnumbers = ['x-1']\nkind = 'predicted'\nfixed = 2026-11-28\nwhy = 'y'\n\
         [[judged]]\nnumbers = ['x-2']\nkind = 'derived'\nfixed = 2026-11-28\nwhy = 'z'\n\
-        [[search]]\nabout = 'Tried in vain.'\nmade = 2026-11-28\ncommand = 'x {1}'\n\
-        columns = ['a', 'b']\nlines = [['1', '2'], ['3', '4']]\n";
+        [[search]]\nsought = ['x-2', 'falls']\nabout = 'Tried in vain.'\nmade = 2026-11-28\n\
+        command = 'x {1}'\n\
+        columns = ['a, us', 'b']\nlines = [['one', '2'], ['two', '4']]\n";
     const PUBLISHED: &str = "\
         [[row]]\nid = 'x-1'\nwhere = 'Fig 1'\nrow = 'gain'\ncolumn = 'max'\nvalue = 20\n\
         unit = '%'\nkind = 'result'\n\
@@ -373,17 +417,21 @@ full size only: 1. Those that come out otherwise at the full size come first.
     fn searches_have_a_table_and_parameters_both_sizes() {
         let spec = Spec::parse("codes/pair", SPEC).unwrap();
         let mut out = String::new();
-        searched(&spec.searches[0], &mut out);
+        let published = Published::parse("codes/pair", PUBLISHED).unwrap();
+        searched(&spec.searches[0], &published, &mut out);
         parameters(&spec, &mut out);
         let expected = "
-<details><summary>A search that was made</summary>
+<details><summary>A search over a for loss, value -0.5 %; a statement</summary>
 
-Tried in vain. Made 2026-11-28, each line by `x {1}`.
+Tried in vain.
 
-| a | b |
-|---|---|
-| 1 | 2 |
-| 3 | 4 |
+Made 2026-11-28, each line by
+`x {1}`
+
+| a, us | b |
+|---|---:|
+| one | 2 |
+| two | 4 |
 
 </details>
 

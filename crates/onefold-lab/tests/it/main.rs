@@ -10,3 +10,4 @@ mod outcomes;
 mod page;
 mod plc_cache;
 mod reproduction;
+mod searches;

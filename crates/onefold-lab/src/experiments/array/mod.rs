@@ -58,7 +58,8 @@ impl Server {
             format!("workload.warm_requests={}", settings.number("warm_requests")?),
             format!("seed={}", settings.number("seed")?),
         ];
-        sized.iter().chain(&self.set).try_fold(preset, |builder, assignment| {
+        let set = sized.iter().chain(&self.set).map(String::as_str);
+        set.chain(settings.also()?).try_fold(preset, |builder, assignment| {
             builder.set(assignment).map_err(|error| settings.refused(error))
         })
     }

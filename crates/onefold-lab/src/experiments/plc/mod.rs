@@ -51,13 +51,77 @@ impl Family {
             seed: settings.number("seed")?,
             ..WorkloadSpec::default()
         };
-        let exponent = match self {
-            Self::Uncorrelated => return Ok(plain),
-            Self::Corr1 => settings.real("corr1_exponent")?,
-            Self::Calibrated => settings.real("sharing_exponent")?,
+        let mut workload = match self {
+            Self::Uncorrelated => plain,
+            Self::Corr1 => shared(plain, settings.real("corr1_exponent")?),
+            Self::Calibrated => shared(plain, settings.real("sharing_exponent")?),
         };
-        Ok(shared(plain, exponent))
+        for (name, value) in also(settings, "workload")? {
+            set(settings, &mut workload, name, value)?;
+        }
+        Ok(workload)
     }
+}
+
+/// Parts of the simulator that a search can reach into.
+const PARTS: [&str; 4] = ["workload", "hdd", "ssd", "plc"];
+
+/// Settings of a part of the simulator that an experiment has on top of what it gives it: those of
+/// its parameter `also` that begin with the part's name, where it has one.
+fn also<'a>(settings: &'a Settings<'_>, part: &str) -> Result<Vec<(&'a str, &'a str)>> {
+    let mut found = Vec::new();
+    for assignment in settings.also()? {
+        let split = assignment.split_once('=').and_then(|(key, value)| {
+            let (of, name) = key.split_once('.')?;
+            PARTS.contains(&of).then_some((of, name, value))
+        });
+        let expected = || refused(settings, format!("`{assignment}`: expected PART.NAME=VALUE"));
+        let (of, name, value) = split.ok_or_else(expected)?;
+        if of == part {
+            found.push((name, value));
+        }
+    }
+    Ok(found)
+}
+
+/// Sets one of them, or says what it takes.
+fn set(
+    settings: &Settings<'_>,
+    part: &mut impl onefold_cache::options::Settings,
+    name: &str,
+    value: &str,
+) -> Result<()> {
+    match part.set(name, value) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(accepted)) => {
+            Err(refused(settings, format!("`{name}` = `{value}`: accepted is {accepted}")))
+        }
+        None => Err(refused(settings, format!("there is no setting `{name}`"))),
+    }
+}
+
+/// PLC with what the experiment says of it on top.
+fn plc(settings: &Settings<'_>, policy: &str) -> Result<String> {
+    let mut policy = policy.to_owned();
+    if policy == "plc" || policy.starts_with("plc:") {
+        for (name, value) in also(settings, "plc")? {
+            policy.push(if policy.contains(':') { ',' } else { ':' });
+            policy = policy + name + "=" + value;
+        }
+    }
+    Ok(policy)
+}
+
+/// The default devices with what the experiment says of them on top.
+fn devices(settings: &Settings<'_>) -> Result<Devices> {
+    let mut devices = Devices::default();
+    for (name, value) in also(settings, "hdd")? {
+        set(settings, &mut devices.hdd, name, value)?;
+    }
+    for (name, value) in also(settings, "ssd")? {
+        set(settings, &mut devices.ssd, name, value)?;
+    }
+    Ok(devices)
 }
 
 /// Files that all share places, drawn by Zipf.
@@ -118,10 +182,12 @@ impl Job {
         if settings.spec.parameters.iter().any(|parameter| parameter.name == "zipf_exponent") {
             workload.zipf_exponent = settings.real("zipf_exponent")?;
         }
+        let policies: Result<Vec<String>> =
+            policies.iter().map(|policy| plc(settings, policy)).collect();
         Ok(Self {
             label: (family.name().to_owned(), volume.name().to_owned()),
             workload,
-            policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
+            policies: policies?,
             sizes: sizes.to_vec(),
         })
     }
@@ -167,7 +233,7 @@ pub fn run_all(settings: &Settings<'_>, jobs: &[Job]) -> Result<Vec<Done>> {
             points.extend(job.sizes.iter().map(|&size| (trace, choice.clone(), size)));
         }
     }
-    let plan = plan(settings.number("seed")?);
+    let plan = Plan { devices: devices(settings)?, ..plan(settings.number("seed")?) };
     let runs =
         settings.sweep(&points, |(trace, choice, size)| run_one(trace, None, choice, *size, &plan));
     let mut runs = runs.into_iter();
@@ -230,6 +296,41 @@ fn put_triple(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::find;
+    use crate::settings::Options;
+
+    #[test]
+    fn what_a_search_sets_reaches_the_part_that_it_names() {
+        let experiment = find("plc-cache/fig-6-8").unwrap()[0];
+        let with = |also: &str| {
+            let set = vec![("also".to_owned(), also.into())];
+            let options = Options { set, ..Options::default() };
+            let settings = Settings::new(experiment, &options).unwrap();
+            let workload = Family::Calibrated.workload(&settings)?;
+            Ok::<_, LabError>((
+                workload.file_kib,
+                devices(&settings)?,
+                plc(&settings, "plc:delay=33")?,
+                plc(&settings, "lru")?,
+            ))
+        };
+        let plain = WorkloadSpec::default().file_kib;
+        let expected = (plain, Devices::default(), "plc:delay=33".to_owned(), "lru".to_owned());
+        assert_eq!(with("").unwrap(), expected);
+        let found = with("ssd.buffer_kib=0 hdd.rpm=7200 plc.f=log workload.file_kib=512").unwrap();
+        let (file_kib, devices, plc, lru) = found;
+        assert_eq!((file_kib, devices.ssd.buffer_kib, devices.hdd.rpm), (512, 0, 7200));
+        assert_eq!((plc.as_str(), lru.as_str()), ("plc:delay=33,f=log", "lru"));
+        for (also, problem) in [
+            ("buffer_kib=0", "`buffer_kib=0`: expected PART.NAME=VALUE"),
+            ("tape.rpm=1", "`tape.rpm=1`: expected PART.NAME=VALUE"),
+            ("hdd.heads=1", "there is no setting `heads`"),
+            ("hdd.rpm=0", "`rpm` = `0`: accepted is 1 to 1000000"),
+        ] {
+            let error = with(also).unwrap_err().to_string();
+            assert_eq!(error, format!("plc-cache/fig-6-8: {problem}"));
+        }
+    }
 
     #[test]
     fn what_writes_nothing_writes_less_by_a_number_of_times() {
