@@ -30,7 +30,7 @@ use self::tree::{Copy, Places};
 
 const USAGE: &str = "\
 usage: cargo xtask mutants CRATE [--under PATHS] [--sample N] [--seed S] [--minutes M]
-                           [--quick SECONDS]
+                           [--quick SECONDS [--again]]
 
   CRATE              break its sources at N random places (60), and count what its tests notice
   --under PATHS      only files whose path in crates/CRATE/src/ begins with one of these, which
@@ -40,6 +40,7 @@ usage: cargo xtask mutants CRATE [--under PATHS] [--sample N] [--seed S] [--minu
   --minutes M        stop after so many minutes of trying (30)
   --quick SECONDS    leave out tests that take longer: with a sample of all changes, the list of
                      those that only slow tests can notice, or none
+  --again            try what these do not notice once more, by all tests
 ";
 
 /// Longest run of tests with one change; a loop that no longer ends is noticed by it.
@@ -58,6 +59,7 @@ struct Options {
     seed: u64,
     minutes: u64,
     quick: Option<Duration>,
+    again: bool,
 }
 
 /// Run the command. Returns true: what was not noticed is counted, and is no failure.
@@ -75,7 +77,10 @@ pub fn run(args: &[String]) -> Result<bool> {
     let refused =
         mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0) as usize - mutants.len();
     mutants.sort_by_key(|mutant| mutant.id);
-    let seen = try_all(&root, &programs, &mutants, &options)?;
+    let mut seen = try_all(&root, &programs, &mutants, &options)?;
+    if options.again {
+        try_again(&root, &programs, &mut seen)?;
+    }
     report(package, &options, &seen, mutants.len(), refused);
     Ok(true)
 }
@@ -89,6 +94,7 @@ fn options(args: &[String]) -> Result<Option<Options>> {
         seed: 1,
         minutes: 30,
         quick: None,
+        again: false,
     };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
@@ -102,6 +108,7 @@ fn options(args: &[String]) -> Result<Option<Options>> {
                 let seconds = value()?.parse().context("--quick")?;
                 options.quick = Some(Duration::try_from_secs_f64(seconds).context("--quick")?);
             }
+            "--again" => options.again = true,
             "-h" | "--help" => return Ok(None),
             name if !name.starts_with('-') && options.package.is_none() => {
                 options.package = Some(name.to_owned());
@@ -111,6 +118,9 @@ fn options(args: &[String]) -> Result<Option<Options>> {
     }
     if options.package.is_none() {
         return Ok(None);
+    }
+    if options.again && options.quick.is_none() {
+        bail!("--again needs --quick: without it all tests are run anyway\n\n{USAGE}");
     }
     Ok(Some(options))
 }
@@ -246,6 +256,17 @@ fn try_all<'a>(
     Ok(fates)
 }
 
+/// Try what was not noticed once more, by all tests.
+fn try_again(root: &Path, programs: &[Program], seen: &mut [(&Mutant, Fate)]) -> Result<()> {
+    println!("those that were not noticed, by all tests:");
+    let reached = reached(root, programs, None)?;
+    for (mutant, fate) in seen.iter_mut().filter(|(_, fate)| !fate.is_noticed()) {
+        *fate = self::fate(mutant, programs, &reached, LIMIT)?;
+        println!("{}:{}: {fate:?}: {}", mutant.file, mutant.line, mutant.change.what);
+    }
+    Ok(())
+}
+
 /// Run all tests unchanged, and note which come by which switch.
 fn reached(root: &Path, programs: &[Program], quick: Option<Duration>) -> Result<Vec<Reach>> {
     let folder = tree::target(root).join(COPY);
@@ -318,6 +339,8 @@ mod tests {
         assert_eq!(read.quick, None);
         let read = options(&words("onefold-nbd --quick 0.5")).unwrap().unwrap();
         assert_eq!(read.quick, Some(Duration::from_millis(500)));
+        assert!(!read.again && options(&words("x --quick 1 --again")).unwrap().unwrap().again);
+        assert!(options(&words("onefold-nbd --again")).is_err(), "nothing was left out");
         assert!(options(&words("onefold-nbd --quick -1")).is_err());
         assert!(options(&words("--sample 5")).unwrap().is_none());
         assert!(options(&words("onefold-nbd --sampel 5")).is_err());
