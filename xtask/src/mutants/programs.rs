@@ -31,6 +31,10 @@ const TRIAL: &str = "ONEFOLD_TRIAL";
 /// How often processes of a run are looked for and killed: one may start another meanwhile.
 const ROUNDS: u32 = 100;
 
+/// How often a process that is between two programs is looked at, and how soon again.
+const LOOKS: u32 = 1000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 /// A test program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -303,11 +307,18 @@ fn stop(mut child: Child, outcome: Outcome) -> Result<Outcome> {
 /// Kill every process of a run.
 fn end_all(trial: &str) -> Result<()> {
     let mark = format!("{TRIAL}={trial}");
+    let mut none_before = false;
     for _ in 0..ROUNDS {
         let left = processes_with(&mark)?;
         if left.is_empty() {
-            return Ok(());
+            // One that had passed on to another, behind who was looking, is met the second time.
+            if none_before {
+                return Ok(());
+            }
+            none_before = true;
+            continue;
         }
+        none_before = false;
         let mut kill = Command::new("kill");
         kill.arg("-KILL").arg("--").args(left).stderr(Stdio::null());
         // They may have ended by themselves meanwhile.
@@ -324,12 +335,39 @@ fn processes_with(mark: &str) -> Result<Vec<String>> {
         let number = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let Some(number) = number else { continue };
         // Some are of others, and some have ended.
-        let Ok(environment) = std::fs::read(format!("/proc/{number}/environ")) else { continue };
+        let Ok(environment) = environment_of(number) else { continue };
         if environment.split(|&byte| byte == 0).any(|one| one == mark.as_bytes()) {
             found.push(number.to_owned());
         }
     }
     Ok(found)
+}
+
+/// The environment of a process. It has none for an instant while one program takes the place of
+/// another, which is waited for.
+fn environment_of(process: &str) -> std::io::Result<Vec<u8>> {
+    let read = |file: &str| std::fs::read(format!("/proc/{process}/{file}"));
+    for _ in 0..LOOKS {
+        let environment = read("environ")?;
+        if !environment.is_empty() || !is_between_programs(&String::from_utf8_lossy(&read("stat")?))
+        {
+            return Ok(environment);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(Vec::new())
+}
+
+/// Whether the `stat` of a process that can be looked into is that of one whose program has no
+/// environment yet: one that is empty has a place all the same. The kernel's own have no program.
+fn is_between_programs(stat: &str) -> bool {
+    const OF_KERNEL: u64 = 0x0020_0000;
+    // Fields from the third on; the second is a name in parentheses.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let fields: Vec<&str> = fields.collect();
+    let number = |field: usize| fields.get(field - 3).and_then(|field| field.parse::<u64>().ok());
+    let (flags, environment_end) = (number(9), number(51));
+    flags.is_some_and(|flags| flags & OF_KERNEL == 0) && environment_end == Some(0)
 }
 
 #[cfg(test)]
@@ -362,6 +400,34 @@ mod tests {
         assert_eq!(watch(shell(died), limit).unwrap(), Outcome::Failed);
         let endless = watch(shell("exec sleep 1000"), Duration::ZERO).unwrap();
         assert_eq!(endless, Outcome::TooLong);
+    }
+
+    #[test]
+    fn a_process_between_two_programs_is_told_from_one_without_an_environment() {
+        let fields = |flags: u64, environment_end: u64| {
+            let rest = ["0"; 52 - 10].join(" ").replacen('0', "1", 1);
+            let stat = format!("7 (a) b) S 1 1 1 0 -1 {flags} {rest}");
+            let mut fields: Vec<String> = stat.split(' ').map(str::to_owned).collect();
+            // The name has a space in it.
+            fields[51] = environment_end.to_string();
+            fields.join(" ")
+        };
+        assert!(is_between_programs(&fields(0x0040_0000, 0)));
+        assert!(!is_between_programs(&fields(0x0040_0000, 4096)), "it is empty");
+        assert!(!is_between_programs(&fields(0x0020_8040, 0)), "a thread of the kernel");
+        assert!(!is_between_programs("") && !is_between_programs("7 (a) S 1"));
+        // Those of real processes, whose places are of this kernel.
+        let mut child = shell("exec sleep 1000");
+        let mut child = child.env_clear().env("PATH", "/usr/bin:/bin").spawn().unwrap();
+        let read = || environment_of(&child.id().to_string()).unwrap();
+        let begun = Instant::now();
+        while !read().starts_with(b"PATH=") {
+            assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", read());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(!is_between_programs(&own));
     }
 
     #[test]
