@@ -14,7 +14,7 @@
 //! in the mean over time alone there, so that it is above what can be reached where the reads
 //! change their kind.
 //! Source: stays from read to read as in [foo-18]; the search as in [ellipsoid-81].
-//! Cost: a look at every stay for each of at most [`ROUNDS_MAX`] trials of prices; 8 bytes a stay.
+//! Cost: a look at every stay for each of at most `ROUNDS_MAX` trials of prices; 8 bytes a stay.
 
 use crate::policy::Access;
 
