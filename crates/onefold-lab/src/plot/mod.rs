@@ -293,6 +293,11 @@ mod tests {
             chart.svg()
         };
         assert!(named(17).contains("translate(88.0 370.0) rotate(-24)"), "{}", named(17));
+        // The longest ends above what the axis shows.
+        for (letters, height) in [(16, 440), (17, 446), (30, 483)] {
+            let svg = named(letters);
+            assert!(svg.contains(&format!("viewBox=\"0 0 800 {height}\"")), "{svg}");
+        }
         let level = named(16);
         assert!(!level.contains("rotate(-24)") && level.contains(&"0".repeat(16)), "{level}");
     }

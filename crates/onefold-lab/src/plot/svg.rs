@@ -10,12 +10,19 @@ use super::{Chart, Dot, Drawn, Style};
 use crate::row::show;
 
 const WIDTH: f64 = 800.0;
+/// Where slanted names need no more.
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 356.0;
 /// Where the plot ends and the legend begins.
 const RIGHT: f64 = 570.0;
+/// Between the ends of the axis and the first and last point of a line.
+const INSET: f64 = 14.0;
+/// Between the axis and names below it, and between these and what the axis shows.
+const BELOW: f64 = 14.0;
+/// Of a character, more than less.
+const CHARACTER: f64 = 7.0;
 /// Characters of a line of the legend.
 const LEGEND: usize = 26;
 /// Space between the groups of bars, of a group's width.
@@ -42,6 +49,40 @@ text { font: 13px Helvetica, Arial, 'DejaVu Sans', sans-serif; fill: #222 }
 </style>
 ";
 
+/// How names are turned that are wider than their places, in degrees, and the sine of that.
+#[derive(Clone, Copy)]
+struct Slant {
+    degrees: i32,
+    sine: f64,
+}
+
+/// The width of a place that has a name.
+fn place_width(chart: &Chart) -> f64 {
+    let inset = match chart.style {
+        Style::Lines => INSET,
+        Style::Bars => 0.0,
+    };
+    (RIGHT - LEFT - 2.0 * inset) / chart.groups.len().max(1) as f64
+}
+
+/// How the names of places are turned; none if each of their words fits.
+fn slant(chart: &Chart) -> Option<Slant> {
+    let width = place_width(chart);
+    let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * CHARACTER > width);
+    // Many names would lie over one another at a small slant.
+    let steep = Slant { degrees: -40, sine: 0.643 };
+    let slant = if width < 30.0 { steep } else { Slant { degrees: -24, sine: 0.407 } };
+    chart.groups.iter().any(wide).then_some(slant)
+}
+
+/// The height of a drawing: slanted names end above what the axis shows.
+fn height(chart: &Chart) -> f64 {
+    let Some(slant) = slant(chart) else { return HEIGHT };
+    let longest = chart.groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let deep = longest as f64 * CHARACTER * slant.sine;
+    (BOTTOM + BELOW + deep + BELOW + 13.0).ceil().max(HEIGHT)
+}
+
 /// A drawing in the making.
 pub struct Svg {
     out: String,
@@ -51,13 +92,13 @@ impl Svg {
     /// Draws a chart.
     pub fn draw(chart: &Chart) -> String {
         let mut svg = Self { out: String::new() };
-        let title = escape(&chart.title);
+        let (title, height) = (escape(&chart.title), height(chart));
         svg.line(&format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">"
         ));
         svg.out.push_str(STYLE);
-        svg.line(&format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"));
+        svg.line(&format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>"));
         svg.line(&format!("<text class=\"title\" x=\"{LEFT}\" y=\"28\">{title}</text>"));
         let of = |drawn: &Drawn| {
             let ranges = drawn.dots.iter().filter_map(|dot| dot.range);
@@ -72,7 +113,7 @@ impl Svg {
             Style::Lines => svg.lines(chart, &y),
             Style::Bars => svg.bars(chart, &y),
         }
-        svg.text(f64::midpoint(LEFT, RIGHT), HEIGHT - 8.0, "middle", &chart.x_label);
+        svg.text(f64::midpoint(LEFT, RIGHT), height - 8.0, "middle", &chart.x_label);
         svg.legend(chart);
         svg.line("</svg>");
         svg.out
@@ -118,17 +159,15 @@ impl Svg {
     }
 
     /// The names of places below the axis: in lines, or slanted if a word is wider than its place.
-    fn names(&mut self, chart: &Chart, places: &[f64], width: f64) {
-        let wide = |name: &String| name.split(' ').any(|word| word.len() as f64 * 7.0 > width);
-        let slanted = chart.groups.iter().any(wide);
-        // Many names would lie over one another at a small slant.
-        let degrees = if width < 30.0 { -40 } else { -24 };
+    fn names(&mut self, chart: &Chart, places: &[f64]) {
+        let slant = slant(chart);
         for (name, &middle) in chart.groups.iter().zip(places) {
-            if slanted {
-                self.turned((middle + 4.0, BOTTOM + 14.0), degrees, "end", name);
+            if let Some(slant) = slant {
+                self.turned((middle + 4.0, BOTTOM + BELOW), slant.degrees, "end", name);
                 continue;
             }
-            for (line, words) in wrap(name, (width / 7.5) as usize).iter().enumerate() {
+            let words = wrap(name, (place_width(chart) / 7.5) as usize);
+            for (line, words) in words.iter().enumerate() {
                 self.text(middle, BOTTOM + 18.0 + 14.0 * line as f64, "middle", words);
             }
         }
@@ -140,7 +179,7 @@ impl Svg {
             drawn.dots.iter().map(|dot| dot.x).chain(printed).collect::<Vec<f64>>()
         };
         let values = chart.drawn.iter().flat_map(places);
-        let (from, to) = (LEFT + 14.0, RIGHT - 14.0);
+        let (from, to) = (LEFT + INSET, RIGHT - INSET);
         let doubling = chart.doubling && chart.groups.is_empty();
         let x =
             if doubling { Axis::log2(values, from, to) } else { Axis::linear(values, from, to) };
@@ -152,7 +191,7 @@ impl Svg {
             }
         } else {
             let places: Vec<f64> = (0..chart.groups.len()).map(|at| x.place(at as f64)).collect();
-            self.names(chart, &places, (to - from) / chart.groups.len() as f64);
+            self.names(chart, &places);
         }
         for drawn in &chart.drawn {
             let path: Vec<String> = (drawn.dots.iter())
@@ -206,7 +245,7 @@ impl Svg {
     fn bars(&mut self, chart: &Chart, y: &Axis) {
         let width = |drawn: &Drawn| 1 + usize::from(!drawn.printed.is_empty());
         let slots: usize = chart.drawn.iter().map(width).sum();
-        let group = (RIGHT - LEFT) / chart.groups.len().max(1) as f64;
+        let group = place_width(chart);
         let bar = group * (1.0 - GAP) / slots.max(1) as f64;
         let left = |at: f64, slot: usize| LEFT + group * (at + GAP / 2.0) + bar * slot as f64;
         let mut slot = 0;
@@ -222,7 +261,7 @@ impl Svg {
         }
         let middle = |at: usize| LEFT + group * (at as f64 + 0.5);
         let places: Vec<f64> = (0..chart.groups.len()).map(middle).collect();
-        self.names(chart, &places, group);
+        self.names(chart, &places);
     }
 
     fn bar(&mut self, look: Look, printed: bool, (left, width): (f64, f64), value: f64, y: &Axis) {
