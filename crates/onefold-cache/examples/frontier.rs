@@ -16,7 +16,7 @@
 
 use onefold_cache::Choice;
 use onefold_cache::bound::{Limits, Stays};
-use onefold_cache::simulate::{Devices, Plan, QuadrantRules, capacity_of, on_all_cores, run_one};
+use onefold_cache::simulate::{Plan, capacity_of, on_all_cores, run_one};
 use onefold_cache::suite::{self, Family, rivals};
 use onefold_cache::trace::Trace;
 
@@ -30,15 +30,7 @@ type Point = (f64, f64);
 
 fn run(trace: &Trace, family: &Family, text: &str) -> Point {
     let choice = Choice::parse(text).expect("a policy");
-    let plan = Plan {
-        policies: Vec::new(),
-        sizes: Vec::new(),
-        devices: Devices::default(),
-        quadrants: QuadrantRules::default(),
-        seed: 1,
-        threads: 1,
-    };
-    let run = run_one(trace, None, &choice, family.size, &plan).expect("a run");
+    let run = run_one(trace, None, &choice, family.size, &Plan::of_one(1)).expect("a run");
     (run.hit_rate * 100.0, run.fills)
 }
 

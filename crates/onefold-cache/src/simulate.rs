@@ -40,6 +40,21 @@ pub struct Plan {
     pub threads: usize,
 }
 
+impl Plan {
+    /// What [`run_one`] needs to know: default devices, and neither policies nor sizes, which it is
+    /// given.
+    pub fn of_one(seed: u64) -> Self {
+        Self {
+            policies: Vec::new(),
+            sizes: Vec::new(),
+            devices: Devices::default(),
+            quadrants: QuadrantRules::default(),
+            seed,
+            threads: 1,
+        }
+    }
+}
+
 /// Results of all policies and sizes, policy by policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcomes {

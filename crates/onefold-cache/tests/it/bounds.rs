@@ -2,22 +2,14 @@
 //! Room: onefold-cache.
 
 use onefold_cache::bound::{Limits, Stays};
-use onefold_cache::simulate::{Devices, QuadrantRules, capacity_of, run_one};
+use onefold_cache::simulate::{capacity_of, run_one};
 use onefold_cache::suite::{self, Family, rivals};
 use onefold_cache::trace::{Future, Trace};
 use onefold_cache::{Choice, Plan};
 
 fn run(trace: &Trace, size: f64, text: &str) -> onefold_cache::simulate::Run {
-    let plan = Plan {
-        policies: Vec::new(),
-        sizes: Vec::new(),
-        devices: Devices::default(),
-        quadrants: QuadrantRules::default(),
-        seed: 1,
-        threads: 1,
-    };
     let future = Future::of(&trace.requests);
-    run_one(trace, Some(&future), &Choice::parse(text).unwrap(), size, &plan).unwrap()
+    run_one(trace, Some(&future), &Choice::parse(text).unwrap(), size, &Plan::of_one(1)).unwrap()
 }
 
 /// Families small enough for a debug build.

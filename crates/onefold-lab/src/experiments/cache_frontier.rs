@@ -5,15 +5,14 @@
 
 mod possible;
 
-use onefold_cache::Choice;
 use onefold_cache::simulate::run_one;
 use onefold_cache::suite::rivals::{self, Contender};
 use onefold_cache::suite::{self, Family};
 use onefold_cache::trace::Trace;
+use onefold_cache::{Choice, Plan};
 
 use possible::{Known, Possible};
 
-use super::plc::plan;
 use crate::error::Result;
 use crate::row::show;
 use crate::series::{Data, Line, Spread};
@@ -56,7 +55,7 @@ fn point(traces: &[Trace], size: f64, text: &str) -> std::result::Result<Reached
     let choice = Choice::parse(text).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     for trace in traces {
-        let run = run_one(trace, None, &choice, size, &plan(1));
+        let run = run_one(trace, None, &choice, size, &Plan::of_one(1));
         let run = run.map_err(|error| error.to_string())?;
         all.push((run.hit_rate * 100.0, run.fills));
     }

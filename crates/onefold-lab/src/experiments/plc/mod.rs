@@ -10,7 +10,7 @@ pub mod overall;
 pub mod quadrants;
 pub mod sweeps;
 
-use onefold_cache::simulate::{Devices, QuadrantRules, Run, run_one};
+use onefold_cache::simulate::{Devices, Run, run_one};
 use onefold_cache::trace::Trace;
 use onefold_cache::workload::WorkloadSpec;
 use onefold_cache::{Choice, simulate::Plan};
@@ -233,7 +233,7 @@ pub fn run_all(settings: &Settings<'_>, jobs: &[Job]) -> Result<Vec<Done>> {
             points.extend(job.sizes.iter().map(|&size| (trace, choice.clone(), size)));
         }
     }
-    let plan = Plan { devices: devices(settings)?, ..plan(settings.number("seed")?) };
+    let plan = Plan { devices: devices(settings)?, ..Plan::of_one(settings.number("seed")?) };
     let runs =
         settings.sweep(&points, |(trace, choice, size)| run_one(trace, None, choice, *size, &plan));
     let mut runs = runs.into_iter();
@@ -245,18 +245,6 @@ pub fn run_all(settings: &Settings<'_>, jobs: &[Job]) -> Result<Vec<Done>> {
         done.push(Done { runs: of_job, reads_per_container: trace.reads_per_container() });
     }
     Ok(done)
-}
-
-/// The printed thresholds of the quadrants and the default devices.
-pub(super) fn plan(seed: u64) -> Plan {
-    Plan {
-        policies: Vec::new(),
-        sizes: Vec::new(),
-        devices: Devices::default(),
-        quadrants: QuadrantRules::default(),
-        seed,
-        threads: 1,
-    }
 }
 
 /// GB written, of 16 GB of data.
