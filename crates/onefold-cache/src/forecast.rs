@@ -9,9 +9,10 @@
 //! count alone had foretold; a forecast is that count, corrected by the quotient. As a cell sees
 //! little, it leans on those next to it in the slow count, more so the less it has seen.
 //! Invariant: integers and + - * / alone, so the same forecasts on every machine.
-//! Cost: 4 bytes per container that was asked for in the last 256 half-lives, and 15 KiB.
+//! Cost: 4 bytes per container that was asked for in the last 256 half-lives, and 20 KiB.
 
 use crate::counts::Counts;
+use crate::origin::{Origins, class_of, count_of};
 use crate::policy::Parts;
 use crate::score::{ONE, Scores};
 
@@ -61,7 +62,8 @@ pub struct ForecastRules {
 }
 
 /// Two scores in 4 bytes: 16 bits of the slow one, 15 of the fast one, both in 64ths of an octave,
-/// and whether the container is watched. 0 is what was never asked for.
+/// and whether the container is watched. What was never asked for has no slow one, and a class of
+/// references instead of the fast one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry(u32);
 
@@ -76,6 +78,19 @@ impl Entry {
 
     const fn is_watched(self) -> bool {
         self.0 & 1 == 1
+    }
+
+    const fn new_of(class: u32) -> Self {
+        Self(class << 1)
+    }
+
+    /// Whether it was never asked for; then the class of its references.
+    const fn class_if_new(self) -> Option<u32> {
+        if self.0 >> 16 == 0 { Some(self.0 >> 1) } else { None }
+    }
+
+    const fn is_new(self) -> bool {
+        self.class_if_new().is_some()
     }
 
     /// Scores in parts of [`ONE`]; `dither` below 2^10 rounds them up as often as is due.
@@ -96,12 +111,10 @@ struct Probe {
     came: u64,
     /// The request at which it ends.
     end: u64,
-}
-
-/// The bits of a count of requests as they are, and of 0 for those of anything else.
-fn count_of(bits: u64) -> u64 {
-    let sane = (0.0..=1e12).contains(&f64::from_bits(bits));
-    if sane { bits } else { 0 }
+    /// Of one that was asked for the first time: the class of its references, and the requests
+    /// foretold without them, as the bits of a float; 0 of others.
+    class: u64,
+    plain: u64,
 }
 
 /// What is known of the requests of a cell.
@@ -123,12 +136,22 @@ pub struct Forecast {
     table: Counts<u32>,
     cells: Vec<Cell>,
     probes: Vec<Probe>,
+    origins: Origins,
     /// What the presents move per request, in 2^-32 of a score's unit.
     pace: [u64; 2],
     /// Requests between two probes.
     between: u64,
     /// By the names below.
     numbers: [u64; 10],
+}
+
+/// What the references of a container had to say when it was first asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct First {
+    /// Their class; 0 if none are known, or if it was asked for before.
+    class: u32,
+    /// By how much its count was lifted, in parts of [`ONE`].
+    lift: i32,
 }
 
 /// The present of slow scores: in parts of [`ONE`], and in 2^-32 of them. That of fast ones too.
@@ -167,6 +190,7 @@ impl Forecast {
             table: Counts::default(),
             cells: vec![Cell::default(); LEVELS * CHANGES],
             probes: vec![Probe::default(); PROBES],
+            origins: Origins::default(),
             pace: [rules.slow, rules.fast].map(|half_life| (one / half_life.max(1.0)) as u64),
             between: (rules.horizon / PROBES as f64).max(1.0) as u64,
             numbers: [u64::from(ONE), 0, u64::from(ONE), 0, 0, 0, 0, 0, 0, 0],
@@ -183,8 +207,17 @@ impl Forecast {
         Entry(self.table.get(key))
     }
 
-    /// A request for this container: time goes on, and it is counted.
-    pub fn count(&mut self, key: u64) {
+    /// So many use a container, which matters until it is asked for.
+    pub fn set_references(&mut self, key: u64, references: u32) {
+        let entry = self.table.get_mut(key);
+        if Entry(*entry).is_new() {
+            *entry = Entry::new_of(class_of(references)).0;
+        }
+    }
+
+    /// A request for this container: time goes on, and it is counted. The answer is what its
+    /// references had to say, if it is the first one.
+    pub fn count(&mut self, key: u64) -> First {
         for (which, pace) in [SLOW, FAST].into_iter().zip(self.pace) {
             let part = self.numbers[which + 1] + (pace & 0xffff_ffff);
             self.numbers[which] += (pace >> 32) + (part >> 32);
@@ -202,8 +235,10 @@ impl Forecast {
         let dither = (self.numbers[TIME].wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as u32;
         let entry = self.table.get_mut(key);
         let old = Entry(*entry);
-        let [slow, fast] = if old == Entry(0) {
-            [slow, fast]
+        let mut first = First::default();
+        let [slow, fast] = if let Some(class) = old.class_if_new() {
+            first = First { class, lift: self.origins.first(class, self.rules.doubt) };
+            [slow, fast].map(|score| score.saturating_add_signed(first.lift))
         } else {
             [self.scores.sum(old.slow(), slow), self.scores.sum(old.fast(), fast)]
         };
@@ -213,6 +248,7 @@ impl Forecast {
                 probe.came += 1;
             }
         }
+        first
     }
 
     /// Scores would grow for ever: their zero moves, and what lies below it is forgotten.
@@ -228,7 +264,7 @@ impl Forecast {
                 SLOW => (slow.saturating_sub(by).max(1), fast),
                 _ => (slow, fast.saturating_sub(by).max(1)),
             };
-            if *bits != 0 {
+            if !entry.is_new() {
                 *bits = if slow == 0 { 0 } else { slow << 16 | fast << 1 | *bits & 1 };
             }
         });
@@ -291,7 +327,7 @@ impl Forecast {
     /// [`ONE`]; [`NEVER`] for one that was never asked for.
     pub fn octaves_of(&self, key: u64) -> i64 {
         match self.entry(key) {
-            Entry(0) => NEVER,
+            entry if entry.is_new() => NEVER,
             entry => {
                 let (base, cell) = self.place(entry);
                 base + self.cells[cell].lift.cast_signed()
@@ -317,7 +353,8 @@ impl Forecast {
     }
 
     /// Watches this container, if the oldest probe has come to its end, and learns from that one.
-    pub fn watch(&mut self, key: u64) {
+    /// `first` is what [`Forecast::count`] answered, if the container was just asked for.
+    pub fn watch(&mut self, key: u64, first: First) {
         let at = self.numbers[NEXT] as usize % PROBES;
         let old = self.probes[at];
         if old.key != 0 && self.numbers[TIME] < old.end {
@@ -331,7 +368,7 @@ impl Forecast {
             self.learn(old);
         }
         let entry = self.entry(key);
-        if entry.0 == 0 || entry.is_watched() {
+        if entry.is_new() || entry.is_watched() {
             return;
         }
         let (base, cell) = self.place(entry);
@@ -342,6 +379,8 @@ impl Forecast {
             expected: self.linear(base).to_bits(),
             came: 0,
             end: self.numbers[TIME] + self.rules.horizon as u64,
+            class: first.class.into(),
+            plain: self.linear(base - i64::from(first.lift)).to_bits(),
         };
     }
 
@@ -355,6 +394,9 @@ impl Forecast {
         }
         (cell.came, cell.expected) = (came.to_bits(), expected.to_bits());
         self.correct(number);
+        if probe.class > 0 {
+            self.origins.learn(probe.class as u32, probe.came as f64, f64::from_bits(probe.plain));
+        }
     }
 
     /// The container exists no longer.
@@ -393,9 +435,11 @@ impl Forecast {
             (cell.came, cell.expected) = (count_of(cell.came), count_of(cell.expected));
         }
         (0..self.cells.len()).for_each(|cell| self.correct(cell));
+        self.origins.restored();
         let horizon = self.rules.horizon as u64;
         for probe in &mut self.probes {
             probe.expected = count_of(probe.expected);
+            probe.plain = count_of(probe.plain);
             probe.came = probe.came.min(horizon);
             probe.end = probe.end.min(time + horizon);
         }
@@ -407,15 +451,17 @@ impl Forecast {
         for Cell { came, expected, lift } in &mut self.cells {
             numbers.extend([came, expected, lift]);
         }
-        for Probe { key, cell, expected, came, end } in &mut self.probes {
-            numbers.extend([key, cell, expected, came, end]);
+        for Probe { key, cell, expected, came, end, class, plain } in &mut self.probes {
+            numbers.extend([key, cell, expected, came, end, class, plain]);
         }
+        numbers.extend(self.origins.numbers());
         Parts { counts: vec![&mut self.table], numbers, ..Parts::default() }
     }
 
     /// Bytes of memory that do not grow with the containers.
     pub fn memory_bytes(&self) -> usize {
-        self.probes.len() * size_of::<Probe>() + self.cells.len() * size_of::<Cell>()
+        let probes = self.probes.len() * size_of::<Probe>();
+        probes + self.cells.len() * size_of::<Cell>() + size_of::<Origins>()
     }
 
     /// Bytes of memory that grow with all containers.
@@ -448,7 +494,7 @@ mod tests {
             forecast.count(key);
             if forecast.is_due() {
                 // What was asked for just now and what was asked for long ago, in turn.
-                forecast.watch(if at % 2 == 0 { key } else { key / 2 });
+                forecast.watch(if at % 2 == 0 { key } else { key / 2 }, First::default());
             }
         }
         forecast

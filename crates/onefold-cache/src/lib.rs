@@ -17,6 +17,7 @@ pub mod forecast;
 pub mod ghost;
 pub mod objects;
 pub mod options;
+mod origin;
 mod parts;
 pub mod policy;
 pub mod registry;

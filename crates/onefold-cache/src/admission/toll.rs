@@ -13,7 +13,7 @@
 //! Cost: 4 bytes per container that was seen lately ([`crate::forecast`]).
 
 use crate::cache::Capacity;
-use crate::forecast::{Forecast, ForecastRules};
+use crate::forecast::{First, Forecast, ForecastRules};
 use crate::policy::{Admission, Incoming, Parts};
 
 /// Settings.
@@ -65,9 +65,9 @@ impl Toll {
         }
     }
 
-    fn count(&mut self, key: u64) {
+    fn count(&mut self, key: u64) -> First {
         self.purse = (self.purse + self.income).min(self.purse_max);
-        self.forecast.count(key);
+        self.forecast.count(key)
     }
 
     const fn has_budget(&self) -> bool {
@@ -90,10 +90,10 @@ impl Admission for Toll {
     }
 
     fn miss(&mut self, incoming: &mut Incoming) -> bool {
-        self.count(incoming.key);
+        let first = self.count(incoming.key);
         // Newcomers are watched every other time, and objects under the hand the others.
         if incoming.time.is_multiple_of(2) && self.forecast.is_due() {
-            self.forecast.watch(incoming.key);
+            self.forecast.watch(incoming.key, first);
         }
         u64::from(incoming.size) <= self.rules.stage_bytes
             || self.pays(incoming.key, incoming.size, None)
@@ -101,7 +101,7 @@ impl Admission for Toll {
 
     fn worth(&mut self, key: u64) -> i64 {
         if self.forecast.is_due() {
-            self.forecast.watch(key);
+            self.forecast.watch(key, First::default());
         }
         self.forecast.octaves_of(key)
     }
@@ -114,6 +114,10 @@ impl Admission for Toll {
 
     fn written(&mut self, size: u32) {
         self.purse = self.purse.saturating_sub(u64::from(size) << 20);
+    }
+
+    fn set_references(&mut self, key: u64, references: u32) {
+        self.forecast.set_references(key, references);
     }
 
     fn forget(&mut self, key: u64) {

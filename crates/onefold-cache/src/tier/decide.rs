@@ -216,6 +216,7 @@ impl Decider {
         self.skip -= u64::from(skipped);
         if skipped || !self.affords(&extent, 0) {
             if worth {
+                self.tell_references(&extent);
                 self.policy.pass(key, extent.flash_bytes());
             }
             return None;
@@ -266,10 +267,7 @@ impl Decider {
     /// Ask the policy about an extent; where it is to be kept, if it is new and wanted.
     fn ask(&mut self, extent: &Extent, answer: &mut Answer) -> Option<Keep> {
         let key = extent.key();
-        let references = self.references.get(extent.container.into());
-        if references > 0 {
-            self.policy.set_references(key, references);
-        }
+        self.tell_references(extent);
         let decision = self.policy.access(key, extent.flash_bytes());
         let (hit, admit) = (decision.hit, decision.admit);
         let (promoted, evicted) = (decision.promoted.to_vec(), decision.evicted.to_vec());
@@ -287,6 +285,14 @@ impl Decider {
             (true, _) => None,
             (false, true) => Some(Keep::Fast),
             (false, false) => self.policy.contains(key).then_some(Keep::Memory),
+        }
+    }
+
+    /// What is known of an extent before anybody asked for it.
+    fn tell_references(&mut self, extent: &Extent) {
+        let references = self.references.get(extent.container.into());
+        if references > 0 {
+            self.policy.set_references(extent.key(), references);
         }
     }
 

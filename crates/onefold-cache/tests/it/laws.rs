@@ -155,6 +155,34 @@ fn toll_keeps_its_budget_where_others_have_none() {
     }
 }
 
+/// Files that share containers by Zipf, or hardly: a container that many files use is read more.
+#[test]
+fn toll_takes_from_references_what_they_tell_and_nothing_where_none_are_told() {
+    let run = |workload: &WorkloadSpec, told: bool| {
+        let mut trace = workload.trace().unwrap();
+        if !told {
+            trace.references.fill(0);
+        }
+        let per_object = trace.requests.len() as f64 / (1024.0 * 0.1);
+        let policy = format!("toll:fills=2,period={per_object}");
+        let spec = Spec { policies: vec![policy], sizes: vec![0.1], ..Spec::new() };
+        let result = simulate(&trace, &spec.plan().unwrap()).unwrap();
+        (result.runs[0].hit_rate, result.result_hash)
+    };
+    let plain = WorkloadSpec { data_mib: 2048, read_gib: 24.0, ..WorkloadSpec::default() };
+    let mut gained = [0.0; 2];
+    for seed in 1..=4 {
+        let plain = WorkloadSpec { seed, ..plain };
+        let shared = WorkloadSpec { sharing: 1.0, shared_kib: 4096, ..plain };
+        let shared = WorkloadSpec { sharing_exponent: 1.2, ..shared };
+        for (gained, workload) in gained.iter_mut().zip([shared, plain]) {
+            *gained += (run(&workload, true).0 - run(&workload, false).0) / 4.0;
+        }
+    }
+    assert!(gained[0] > 0.01, "{gained:?}");
+    assert!(gained[1] > -0.01, "{gained:?}");
+}
+
 #[test]
 fn slots_are_written_as_often_as_containers_are_admitted() {
     let spec = small();

@@ -97,20 +97,29 @@ fn the_policy_decides_as_one_that_is_asked_directly() {
 
 #[test]
 fn what_is_passed_by_and_who_is_referred_to_is_told_to_the_policy() {
-    let (mut ours, mut theirs) = (decider("plc"), twin("plc"));
-    ours.set_references(1, 1);
-    ours.set_skip(2);
-    for container in [1, 2] {
-        assert_eq!(ask(&mut ours, container), []);
-        theirs.pass(key(container), CELL);
+    for policy in ["plc", "toll"] {
+        let (mut ours, mut theirs) = (decider(policy), twin(policy));
+        ours.set_references(1, 1);
+        ours.set_references(3, 9);
+        ours.set_skip(2);
+        for container in [1, 2] {
+            assert_eq!(ask(&mut ours, container), []);
+            theirs.set_references(key(1), 1);
+            theirs.pass(key(container), CELL);
+        }
+        assert_eq!(ours.policy().export(), theirs.export(), "who is passed by is counted alone");
+        for container in [1, 1, 1, 1, 3] {
+            read(&mut ours, container);
+            theirs.set_references(key(container), if container == 1 { 1 } else { 9 });
+            theirs.access(key(container), CELL);
+        }
+        assert_eq!(ours.policy().export(), theirs.export(), "{policy}");
+        let mut untold = decider(policy);
+        for container in [1, 1, 1, 1, 3] {
+            read(&mut untold, container);
+        }
+        assert_ne!(ours.policy().export(), untold.policy().export(), "{policy} makes use of it");
     }
-    assert_eq!(ours.policy().export(), theirs.export(), "who is passed by is counted alone");
-    for _ in 0..4 {
-        read(&mut ours, 1);
-        theirs.set_references(key(1), 1);
-        theirs.access(key(1), CELL);
-    }
-    assert_eq!(ours.policy().export(), theirs.export());
     let mut poor = with_budget("plc", Some(1000));
     let mut theirs = twin("plc");
     for container in [1, 2] {
