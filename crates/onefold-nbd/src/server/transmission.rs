@@ -76,8 +76,9 @@ enum Next {
     Again,
     /// The next request needs this many waiting bytes.
     Receive(usize),
-    /// Throw a refused payload of this length away.
-    Skip(usize),
+    /// Throw a payload of this length away, and say that the request is refused. Not before: libnbd
+    /// takes a reply to what it still sends for a violation of the protocol, and leaves.
+    Refuse(Accepted, usize),
     /// Receive and write a long payload.
     LongWrite(Request, bool),
     /// End.
@@ -144,7 +145,12 @@ impl Transmission<'_, '_> {
                         return self.end_of_stream();
                     }
                 }
-                Next::Skip(bytes) => self.skip(bytes)?,
+                Next::Refuse(refused, payload_bytes) => {
+                    self.skip(payload_bytes)?;
+                    self.batch.clear();
+                    self.batch.push(refused);
+                    self.execute(0)?;
+                }
                 Next::LongWrite(request, fua) => self.long_write(&request, fua)?,
                 Next::Disconnect => {
                     self.out.send(self.executor.channel)?;
@@ -215,8 +221,11 @@ impl Transmission<'_, '_> {
                     });
                 }
                 Err(_) if end > waiting.len() => {
-                    self.batch.push(Accepted { to, op, payload: 0..0, received_ns });
-                    return Ok((start, Next::Skip(payload_bytes)));
+                    let refused = Accepted { to, op, payload: 0..0, received_ns };
+                    return Ok(match self.batch.len() {
+                        0 => (start, Next::Refuse(refused, payload_bytes)),
+                        _ => (at, Next::Again),
+                    });
                 }
                 Ok(_) if end > waiting.len() => {
                     return Ok((at, Next::Receive(self.header_bytes() + payload_bytes)));
@@ -251,12 +260,13 @@ impl Transmission<'_, '_> {
         Ok(())
     }
 
-    /// Answer the request whose header waits, and throw away its payload of so many bytes.
+    /// Throw away the payload, of so many bytes, of the request whose header waits, and answer it.
     fn refuse_for_memory(&mut self, payload_bytes: usize) -> Result<(), TransmissionError> {
         let request = self.decode(self.receive.waiting())?.ok_or(TransmissionError::Truncated)?;
-        self.executor.refuse_for_memory(self.executor.to(&request), &mut self.out);
         self.receive.consume(self.header_bytes());
-        self.skip(payload_bytes)
+        self.skip(payload_bytes)?;
+        self.executor.refuse_for_memory(self.executor.to(&request), &mut self.out);
+        Ok(())
     }
 
     fn skip(&mut self, bytes: usize) -> Result<(), TransmissionError> {

@@ -58,6 +58,22 @@ fn payloads_of_refused_writes_are_thrown_away() {
 }
 
 #[test]
+fn a_refused_write_is_answered_once_all_of_its_payload_has_come() {
+    let (_, fixture) = fixture(1 << 20);
+    let mut raw = fixture.ready(false);
+    let payload = pattern(1, 8 << 20);
+    let (front, rest) = payload.split_at(payload.len() - 1);
+    raw.request(command::WRITE, 0, 1, 0, payload.len() as u32);
+    // No socket holds so much: once it is sent, the server has looked at the header and receives.
+    raw.send(front);
+    assert!(!raw.is_answered());
+    raw.send(rest);
+    assert_eq!(raw.simple(), (28, 1));
+    raw.write(0, 2, 9, b"kept");
+    assert_eq!(raw.simple(), (0, 2));
+}
+
+#[test]
 fn a_read_only_export_refuses_changes() {
     let fixture = Fixture::new(Arc::new(TestDevice::read_only(1 << 20)));
     let mut raw = fixture.ready(false);

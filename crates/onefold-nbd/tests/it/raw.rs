@@ -16,6 +16,7 @@ use onefold_nbd::protocol::constants::{
     STRUCTURED_REPLY_MAGIC, command, option, option_reply,
 };
 use onefold_nbd::{ExportTable, Exports, ListenAddr, Server, ServerConfig};
+use rustix::net::{RecvFlags, recv};
 use tempfile::TempDir;
 
 /// Longer than anything a test waits for on a busy machine.
@@ -174,6 +175,13 @@ impl Raw {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
         }
+    }
+
+    /// Whether the server has sent something that was not read yet.
+    pub fn is_answered(&self) -> bool {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.stream, &mut byte[..], flags).is_ok()
     }
 
     /// What the server sends before it closes.
