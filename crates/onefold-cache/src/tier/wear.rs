@@ -48,9 +48,14 @@ impl Wear {
         Self { per_day, at_once: 0, hour: 0, written: [0; HOURS + 1] }
     }
 
-    /// It is so many seconds after 1970. A clock that goes back is not followed.
+    /// It is so many seconds after 1970. A clock that goes back is not followed, but for one that
+    /// goes back by more than a day: it was wrong before, and could be waited for for years. What
+    /// was written counts as written in the hours before, then.
     pub fn tick(&mut self, seconds: u64) {
         let hour = seconds / SECONDS_PER_HOUR;
+        if self.hour - self.hour.min(hour) > HOURS as u64 && hour > 0 {
+            self.hour = hour;
+        }
         let passed = hour.saturating_sub(self.hour);
         if passed == 0 {
             return;
@@ -189,13 +194,36 @@ mod tests {
         let mut again = Wear::new(Some(6_000));
         again.restore(&wear.numbers());
         assert_eq!(again, wear);
-        again.tick(1_700_000_000);
+        again.tick(1_800_000_000 - 24 * 3600);
         assert_eq!(again, wear);
         again.tick(1_800_000_000 + 26 * 3600);
         assert_eq!((again.last_day(), again.left()), (0, 1_000));
         assert_eq!(Wear::new(None).left(), u64::MAX);
         again.restore(&[1, 2]);
         assert_eq!(again.last_day(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_is_not_waited_for_and_gives_nothing_away() {
+        const DAY: u64 = HOURS as u64 * SECONDS_PER_HOUR;
+        let mut wear = Wear::new(Some(24_000));
+        let (now, ahead) = (1000 * DAY, 9000 * DAY);
+        wear.tick(ahead);
+        wear.spend(4000);
+        assert_eq!((wear.left(), wear.last_day()), (0, 4000));
+        // By a day: as if it stood still.
+        wear.tick(ahead - DAY);
+        wear.tick(ahead);
+        assert_eq!((wear.left(), wear.last_day()), (0, 4000));
+        wear.tick(now);
+        assert_eq!((wear.left(), wear.last_day()), (0, 4000), "it was written just now");
+        wear.tick(now + SECONDS_PER_HOUR);
+        assert_eq!((wear.left(), wear.last_day()), (4000, 4000));
+        wear.tick(now + DAY + SECONDS_PER_HOUR);
+        assert_eq!((wear.left(), wear.last_day()), (4000, 0));
+        // No clock at all is no clock that was put back.
+        wear.tick(0);
+        assert_eq!(wear.numbers()[0], (now + DAY) / SECONDS_PER_HOUR + 1);
     }
 
     #[test]
