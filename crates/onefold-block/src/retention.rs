@@ -3,6 +3,7 @@
 //! snapshots.
 //! Room: onefold-block.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::calendar::date_of;
@@ -15,7 +16,9 @@ type Period = fn(i64) -> i64;
 
 /// How many versions to keep, by rule. Each rule counts by itself; a version that one of them
 /// keeps is kept. Periods are those of UTC, weeks begin on Mondays, and of a period the newest
-/// version is kept.
+/// version is kept. The newer one of two is the one with the higher number, which was made later,
+/// whatever a clock that was wrong at the time said: by their times, a version of a day in the
+/// future would count as the newest for ever, and what is made after it would go at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// The newest ones.
@@ -47,7 +50,7 @@ impl Keep {
         versions: impl Iterator<Item = (i64, u32)>,
     ) -> BTreeMap<u32, Vec<&'static str>> {
         let mut newest_first: Vec<(i64, u32)> = versions.collect();
-        newest_first.sort_unstable_by(|a, b| b.cmp(a));
+        newest_first.sort_unstable_by_key(|&(_, number)| Reverse(number));
         let rules: [(&str, u32, Period); 5] = [
             ("hourly", self.hourly, |time| time.div_euclid(HOUR_S)),
             ("daily", self.daily, |time| time.div_euclid(DAY_S)),
@@ -62,7 +65,7 @@ impl Keep {
         }
         if let (Some(&(newest, _)), 1..) = (newest_first.first(), self.within_s) {
             let oldest = newest.saturating_sub(self.within_s);
-            for &(_, number) in newest_first.iter().take_while(|&&(time, _)| time >= oldest) {
+            for &(_, number) in newest_first.iter().filter(|&&(time, _)| time >= oldest) {
                 kept.entry(number).or_default().push("within");
             }
         }
@@ -70,7 +73,7 @@ impl Keep {
             let mut seen = Vec::new();
             for &(time, number) in &newest_first {
                 let period = period(time);
-                if seen.len() < count as usize && seen.last() != Some(&period) {
+                if seen.len() < count as usize && !seen.contains(&period) {
                     seen.push(period);
                     kept.entry(number).or_default().push(name);
                 }
@@ -117,6 +120,22 @@ mod tests {
         assert!(kept(Keep { within_s: 9, ..none }, &[]).is_empty());
         let reasons = Keep { last: 1, yearly: 1, ..none }.choose(versions(&times));
         assert_eq!(reasons[&30], ["last", "yearly"]);
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_makes_no_newer_version_go() {
+        let none = Keep::default();
+        let (now, future) = (20_000 * DAY_S, 47_000 * DAY_S);
+        // The third was made while the clock was ahead, the fifth before it was set at all.
+        let times = [now - 2 * DAY_S, now - DAY_S, future, now, 0, now + HOUR_S];
+        assert_eq!(kept(Keep { last: 1, ..none }, &times), [6]);
+        assert_eq!(kept(Keep { last: 2, ..none }, &times), [5, 6]);
+        assert_eq!(kept(Keep { last: 1, ..none }, &times[..5]), [5]);
+        // Each day counts once, wherever its versions stand.
+        assert_eq!(kept(Keep { daily: 4, ..none }, &times), [2, 3, 5, 6]);
+        assert_eq!(kept(Keep { within_s: DAY_S, ..none }, &times), [3, 4, 6]);
+        // Of no age can be told where the newest one knows no time.
+        assert_eq!(kept(Keep { within_s: 1, ..none }, &times[..5]), [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::utc::utc_text;
 const AUTOMATIC: &str = "auto-";
 /// After a failure, nothing is tried for so long.
 const REST_SECONDS: u64 = 60;
+/// A snapshot that is further ahead of the clock than this, and than one is made, was made while
+/// the clock was wrong. To wait for its time could be to wait for years.
+const AHEAD_SECONDS: u64 = 24 * 3600;
 
 /// When to make snapshots, and which to keep.
 pub struct Schedule {
@@ -49,7 +52,7 @@ impl Schedule {
     /// Make what is due.
     pub fn tick(&mut self, pool: &Pool, in_use: InUse<'_>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if now < self.rest_until {
+        if self.rests(now) {
             return;
         }
         for volume in pool.volumes() {
@@ -59,6 +62,11 @@ impl Schedule {
                 self.rest_until = now + REST_SECONDS;
             }
         }
+    }
+
+    /// Whether nothing is tried yet after a failure; not for longer where the clock was put back.
+    const fn rests(&self, now: u64) -> bool {
+        now < self.rest_until && self.rest_until - now <= REST_SECONDS
     }
 
     /// Make the snapshot of one volume, if it is due; `now` in seconds since 1970.
@@ -72,8 +80,10 @@ impl Schedule {
         let mut made = pool.snapshots(Some(volume))?;
         made.retain(is_automatic);
         let period = |seconds: u64| seconds / self.every_seconds;
-        let newest = made.iter().map(|snapshot| snapshot.created_seconds).max();
-        // A clock that was put back makes none twice.
+        // A clock that was put back by up to a day makes none twice.
+        let can_be = now.saturating_add(AHEAD_SECONDS.max(self.every_seconds));
+        let times = made.iter().map(|snapshot| snapshot.created_seconds);
+        let newest = times.filter(|&made| made <= can_be).max();
         if newest.is_some_and(|newest| period(newest) >= period(now)) {
             return Ok(false);
         }
@@ -132,6 +142,34 @@ mod tests {
         schedule.rest_until = now();
         schedule.tick(&pool, &|_| false);
         assert_eq!(made(), 1);
+    }
+
+    #[test]
+    fn a_snapshot_of_a_clock_that_was_ahead_keeps_no_other_from_being_made() {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        let keep = Keep { last: 2, ..Keep::default() };
+        let schedule = Schedule::new(Duration::from_hours(1), keep);
+        let at = |now: u64| schedule.of_volume(&pool, "main", (now, now), &|_| false).unwrap();
+        let (now, ahead) = (1_700_000_000 / 3600 * 3600, 4_000_000_000);
+        assert!(at(ahead) && !at(ahead - AHEAD_SECONDS));
+        assert!(at(now) && !at(now + 1) && at(now + 3600) && !at(now + 3601));
+        let made: Vec<u64> =
+            pool.snapshots(None).unwrap().iter().map(|s| s.created_seconds).collect();
+        assert_eq!(made, [now, now + 3600], "what is made last is kept");
+        // Where they are further apart than a day, the clock may be that much ahead.
+        let every = Duration::from_secs(2 * AHEAD_SECONDS);
+        let rare = Schedule::new(every, Keep::default());
+        let at = |now| rare.of_volume(&pool, "main", (now, now), &|_| false).unwrap();
+        let start = (now / AHEAD_SECONDS).next_multiple_of(2) * AHEAD_SECONDS + AHEAD_SECONDS * 20;
+        assert!(at(start) && !at(start - 2 * AHEAD_SECONDS) && at(start - 2 * AHEAD_SECONDS - 1));
+
+        let resting = Schedule { rest_until: now + REST_SECONDS, ..schedule };
+        assert!(resting.rests(now) && !resting.rests(now + REST_SECONDS));
+        assert!(!resting.rests(now - 1), "the clock was put back");
     }
 
     #[test]
