@@ -57,6 +57,21 @@ impl Archive {
         SETTINGS_FILES.iter().chain(&LOG_FILES).any(|name| path.join(name).exists())
     }
 
+    /// Refuse a place where no archive is, or where none can be seen: who may not look into the
+    /// folder must not hear that there is none.
+    pub(crate) fn must_exist_at(path: &Path) -> Result<(), ArchiveError> {
+        for name in SETTINGS_FILES.iter().chain(&LOG_FILES) {
+            match std::fs::metadata(path.join(name)) {
+                Ok(_) => return Ok(()),
+                Err(error) if is_nothing(&error) => {}
+                Err(error) => {
+                    return Err(ArchiveError::io(format!("open {}", path.display()), error));
+                }
+            }
+        }
+        Err(ArchiveError::NoArchive)
+    }
+
     /// Make an archive in the folder at `path`, which is empty or does not exist. With a key it is
     /// encrypted, and the key's secret needed whenever it is opened.
     pub fn create_at(
@@ -154,9 +169,7 @@ impl Archive {
 
     /// What opens the archive at `path`, if it is encrypted.
     pub fn secret_kind_at(path: &Path) -> Result<Option<SecretKind>, ArchiveError> {
-        if !Self::exists_at(path) {
-            return Err(ArchiveError::NoArchive);
-        }
+        Self::must_exist_at(path)?;
         Self::secret_kind_in(&FileFolder::open(path)?)
     }
 
@@ -177,9 +190,7 @@ impl Archive {
         kind: LockKind,
         secret: Option<&Secret>,
     ) -> Result<Self, ArchiveError> {
-        if !Self::exists_at(path) {
-            return Err(ArchiveError::NoArchive);
-        }
+        Self::must_exist_at(path)?;
         let lock = lock::acquire(path, kind)?;
         let mut archive = Self::open_with(Arc::new(FileFolder::open(path)?), secret)?;
         lock.keep();
@@ -270,6 +281,22 @@ impl Archive {
     /// The versions it holds, oldest first.
     pub fn versions(&self) -> impl DoubleEndedIterator<Item = &VersionInfo> + ExactSizeIterator {
         self.versions.values()
+    }
+
+    /// Whether a version was removed that others, which are still there, may share chunks with:
+    /// what these stored when they were added is not all that they need then.
+    pub fn lacks_older_versions(&self) -> bool {
+        self.versions()
+            .next_back()
+            .is_some_and(|newest| newest.number as usize != self.versions().len())
+    }
+
+    /// Bytes of all containers.
+    pub fn bytes_in_containers(&self) -> Result<u64, ArchiveError> {
+        let containers = self.store.list()?;
+        containers
+            .into_iter()
+            .try_fold(0, |sum: u64, id| Ok(sum.saturating_add(self.store.len(id)?)))
     }
 
     /// What is wrong with the log beyond what its two copies make good.
@@ -374,6 +401,13 @@ impl Archive {
         self.log.pending = None;
         Ok(())
     }
+}
+
+/// Whether an error says that there is nothing at a path, and not that nobody may look there.
+fn is_nothing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// A folder of an archive, which must be there.

@@ -49,10 +49,8 @@ impl Archive {
         repair: bool,
         secret: Option<&Secret>,
     ) -> Result<RepairReport, ArchiveError> {
-        let is_archive = Self::exists_at(path)
-            || [CONTAINERS, VERSIONS].iter().all(|name| path.join(name).is_dir());
-        if !is_archive {
-            return Err(ArchiveError::NoArchive);
+        if ![CONTAINERS, VERSIONS].iter().all(|name| path.join(name).is_dir()) {
+            Self::must_exist_at(path)?;
         }
         let kind = if repair { LockKind::Remove } else { LockKind::Read };
         let lock = lock::acquire(path, kind)?;

@@ -379,6 +379,22 @@ fn one_process_writes_and_others_read() {
 }
 
 #[test]
+fn an_archive_that_cannot_be_looked_at_is_not_said_to_be_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    // Root may look everywhere; a link that leads to itself stops everybody.
+    let closed = dir.path().join("closed");
+    symlink(&closed, &closed).unwrap();
+    for refused in [
+        Archive::open_at(&closed, LockKind::Read).err(),
+        Archive::secret_kind_at(&closed).err(),
+        Archive::check_at(&closed, false, None).err(),
+    ] {
+        let said = refused.unwrap().to_string();
+        assert!(said.starts_with(&format!("open {}: ", closed.display())), "{said}");
+    }
+}
+
+#[test]
 fn stopping_leaves_the_archive_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let (tree, store) = (dir.path().join("tree"), dir.path().join("store"));

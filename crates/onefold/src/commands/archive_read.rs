@@ -106,13 +106,18 @@ fn list_text(archive: &Archive) -> String {
     let mut lines = table.lines(0);
     if all.logical_bytes > 0 {
         let ratio = |by: u64| all.logical_bytes as f64 / by.max(1) as f64;
-        lines.push(format!(
-            "{} in {}: deduplication {:.3}, with compression {:.3}",
-            ByteSize(all.logical_bytes),
-            plural(archive.versions().len() as u64, "version", "versions"),
-            ratio(all.new_bytes),
-            ratio(all.stored_bytes)
-        ));
+        let ratios = if !archive.lacks_older_versions() {
+            let (unique, stored) = (ratio(all.new_bytes), ratio(all.stored_bytes));
+            format!(": deduplication {unique:.3}, with compression {stored:.3}")
+        } else if let Ok(stored) = archive.bytes_in_containers() {
+            // What they share with removed versions is in none of these counts, but still there.
+            format!(": {} in containers, reduction {:.3}", ByteSize(stored), ratio(stored))
+        } else {
+            String::new()
+        };
+        let (bytes, count) = (ByteSize(all.logical_bytes), archive.versions().len() as u64);
+        let versions = plural(count, "version", "versions");
+        lines.push(format!("{bytes} in {versions}{ratios}"));
     }
     lines.join("\n") + "\n"
 }
@@ -473,6 +478,17 @@ mod tests {
         assert!(sums.starts_with("5.86 KiB in 2 versions: deduplication 2.000, with compression "));
         let json = here.ok("archive list ./s --json").json();
         assert_eq!(json["versions"][1]["totals"]["new_bytes"], 0);
+        // What is left refers to what a removed one stored, and stored nothing itself.
+        here.ok("archive remove ./s 1");
+        let left = here.ok("archive list ./s").out;
+        let mut containers = std::fs::read_dir(here.path("s/containers")).unwrap();
+        let bytes = containers.next().unwrap().unwrap().metadata().unwrap().len();
+        assert!(containers.next().is_none());
+        let reduction = 3000.0 / bytes as f64;
+        let sums =
+            format!("2.93 KiB in 1 version: {bytes} B in containers, reduction {reduction:.3}");
+        assert_eq!(left.lines().last(), Some(&*sums));
+        here.ok("archive add ./s ./data");
         let verified = here.ok("archive verify ./s");
         let sound =
             "archive './s' is sound: 2 versions, 1 chunk in 1 container, 2.93 KiB, 2 references\n";
