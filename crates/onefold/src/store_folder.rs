@@ -1,6 +1,7 @@
 //! Making the folder of a store: its owner's alone, or shared with one group.
 //! Room: onefold.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -25,9 +26,16 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
 }
 
 /// Refuse to make a store where one that is there must have been meant: `must_exist` was said, or
-/// the folder in which it would be made is missing, too.
+/// the folder in which it would be made is missing, too. A folder that cannot be looked into may
+/// hold one.
 pub fn may_be_made(path: &Path, store: &str, must_exist: bool) -> Result<()> {
     let at = path.display();
+    match std::fs::read_dir(path) {
+        Err(error) if ![ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+            return Err(Failure::unusable("open", path, error));
+        }
+        _ => {}
+    }
     if must_exist {
         let message = format!("there is no {store} '{at}', and --must-exist makes none");
         return Err(Failure::nothing_done(message)
@@ -83,6 +91,13 @@ mod tests {
         assert_eq!(said(&deep, false), Some(folder));
         let none = format!("there is no pool '{at}/new', and --must-exist makes none");
         assert_eq!(said(&new, true), Some(none));
+        // Root may look everywhere; a link that leads to itself stops everybody.
+        std::os::unix::fs::symlink(&deep, &new).unwrap();
+        std::os::unix::fs::symlink(&new, new.with_file_name("none")).unwrap();
+        for must_exist in [false, true] {
+            let said = said(&new, must_exist).unwrap();
+            assert!(said.starts_with(&format!("cannot open '{at}/new': ")), "{said}");
+        }
     }
 
     #[test]
