@@ -1,6 +1,8 @@
 //! What is done to the machine, one thing after the other, each with how it is undone.
 //! Room: onefold.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,8 @@ use crate::failure::{Failure, Result};
 /// How long a device or file may take to come, or to go.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
+/// So much of a device is looked at to see whether there is anything on it.
+const BEGIN_BYTES: u64 = 1 << 20;
 /// The file that nbdfuse shows in its folder.
 const FILE: &str = "nbd";
 
@@ -249,10 +253,34 @@ fn mount(device: &Path, wanted: &Wanted<'_>, note: &mut Note) -> Result<()> {
     note.add(Step::Mount(point.clone()))?;
     let mut args = vec![device.as_os_str(), point.as_os_str()];
     args.extend(wanted.read_only.then_some(std::ffi::OsStr::new("-oro")));
-    run("mount", &args).map(drop).map_err(|failure| {
-        failure
-            .hint("a new volume needs a file system first: attach it without a folder, mkfs.ext4")
-    })
+    run("mount", &args)
+        .map(drop)
+        .map_err(|failure| failure.hint(why_not_mounted(begins_empty(device), wanted)))
+}
+
+/// Whether nothing was ever written to the beginning of a device, where all file systems, and what
+/// else lies on disks, say what they are; where that cannot be read it is not known.
+fn begins_empty(device: &Path) -> Option<bool> {
+    let mut begin = Vec::new();
+    let read = File::open(device).and_then(|at| at.take(BEGIN_BYTES).read_to_end(&mut begin));
+    read.ok().map(|_| begin.iter().all(|&byte| byte == 0))
+}
+
+/// What to do about a mount that failed. Nobody is told to make a file system where something is.
+fn why_not_mounted(is_empty: Option<bool>, wanted: &Wanted<'_>) -> String {
+    match (is_empty, wanted.read_only) {
+        (Some(true), _) => {
+            "a new volume needs a file system first: attach it without a folder, mkfs.ext4".into()
+        }
+        (_, true) => format!(
+            "what was mounted when a snapshot was made wants its journal replayed, and a volume to \
+             do that on: onefold volume clone POOL {} NAME",
+            wanted.export
+        ),
+        (_, false) => "it is not empty: attach it without a folder, and see what is on it with \
+                       blkid --probe"
+            .into(),
+    }
 }
 
 #[cfg(test)]
@@ -265,6 +293,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(!is_mounted(folder.path()) && !is_mounted(Path::new("/")));
         assert!(!is_mounted(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn a_file_system_is_asked_for_only_where_there_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("device");
+        assert_eq!(begins_empty(&device), None);
+        std::fs::write(&device, vec![0; 3 << 20]).unwrap();
+        assert_eq!(begins_empty(&device), Some(true));
+        // The last place that is looked at.
+        let mut content = vec![0; 3 << 20];
+        content[BEGIN_BYTES as usize - 1] = 1;
+        std::fs::write(&device, content).unwrap();
+        assert_eq!(begins_empty(&device), Some(false));
+        let wanted = |read_only| Wanted {
+            socket: Path::new("s"),
+            export: "main@then",
+            mount: None,
+            read_only,
+        };
+        let hint = |is_empty, read_only| why_not_mounted(is_empty, &wanted(read_only));
+        for read_only in [false, true] {
+            assert!(hint(Some(true), read_only).ends_with("mkfs.ext4"));
+            for is_empty in [Some(false), None] {
+                assert!(!hint(is_empty, read_only).contains("mkfs"));
+            }
+        }
+        assert!(hint(None, true).ends_with("onefold volume clone POOL main@then NAME"));
+        assert!(hint(None, false).ends_with("blkid --probe"));
     }
 
     #[test]

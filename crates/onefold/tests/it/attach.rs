@@ -101,6 +101,17 @@ fn a_volume_is_a_file_gets_a_file_system_and_is_mounted_and_nothing_is_left() {
     // ext4 would write its journal anew.
     stage.attach(&["main@then", "--read-only"]);
     stage.detach_one("main@then");
+    // One of a file system in use wants its journal replayed; nobody is told to make a new one.
+    tool("sync", &["--file-system", &mnt]);
+    stage.sandbox.ok(&["volume", "snapshot", "pool", "main@used"]);
+    let used = ["attach", "pool", "main@used", &then, "--read-only", "--by", "file"];
+    let used = stage.onefold(&used);
+    assert_eq!(used.code, Some(1), "{}", used.err);
+    assert!(used.err.contains("volume clone") && !used.err.contains("mkfs"), "{}", used.err);
+    stage.sandbox.ok(&["volume", "clone", "pool", "main@used", "look"]);
+    stage.attach(&["look", &then]);
+    assert_eq!(fs::read(Path::new(&then).join("file")).unwrap(), b"something else");
+    stage.detach_one("look");
     stage.detach("main");
     let none = stage.onefold(&["detach", "pool", "main"]);
     assert_eq!(none.code, Some(2), "{}", none.err);
