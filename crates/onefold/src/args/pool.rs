@@ -39,7 +39,8 @@ pub enum PoolCommand {
     /// Set limits of the server that has a pool, without a restart
     #[command(
         after_help = "They hold until the server ends. What is to hold for longer is a flag \
-        of `onefold serve` or a line in POOL/onefold.toml (docs/settings.md)."
+        of `onefold serve` or a line in a settings file; memory and the cache may also stand in \
+        POOL/onefold.toml (docs/settings.md)."
     )]
     Set(PoolSetArgs),
     /// Stop the server that has a pool: answer what was received, flush, and wait until it is free

@@ -207,7 +207,7 @@ pub struct VolumeImportArgs {
     /// File, block device, or `-` for stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Size of the volume if it is made; without it, that of FILE
+    /// Size of the volume if it is made; without it, that of FILE, in whole sectors of 512 bytes
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub size: Option<ByteSize>,
     /// The volume or snapshot that a stream of `volume export --since` is made onto
