@@ -289,6 +289,7 @@ mod tests {
             assert_eq!(expected(high, &[1000, 2024]), from, "{high}");
         }
         assert_eq!(expected(7, &[7, 7]), 0, "all have the same half");
+        assert_eq!(expected(8, &[7, 8]), 191, "at the end of the block");
     }
 
     #[test]

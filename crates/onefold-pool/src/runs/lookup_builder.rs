@@ -280,6 +280,27 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_room_for_one_run_it_is_the_smaller_one() {
+        let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
+        let (mut runs, _) = Runs::open(folder, [1; 16], 1).unwrap();
+        for pairs in [2000, 300] {
+            let covered = vec![ContainerId::new(1)];
+            let mut output = Output::new(runs.take_number(), 1, Vec::new(), covered, u64::MAX);
+            for n in 0..pairs {
+                output.push(&runs, Pair { key: n << 40, rest: (1 << 13) | n }).unwrap();
+            }
+            let (run, _) = output.finish(&runs).unwrap();
+            runs.install(run).unwrap();
+        }
+        let [large, small] = runs.whole() else { panic!("{} runs", runs.whole().len()) };
+        let (room, none) = (fence_bytes(large), Lookup::default());
+        assert!(fence_bytes(small) < room);
+        let left = Builder::new(runs.folder(), runs.whole(), room, &none).left;
+        let numbers: Vec<u32> = left.iter().map(|planned| planned.run.number).collect();
+        assert_eq!(numbers, [small.number]);
+    }
+
+    #[test]
     fn what_is_made_while_a_run_is_written_is_what_would_be_read_of_it() {
         let folder: Arc<dyn Folder> = Arc::new(SimFolder::new());
         let (mut runs, _) = Runs::open(folder, [1; 16], 1).unwrap();

@@ -161,3 +161,16 @@ fn where_all_is_to_meet_the_smallest_are_merged_first() {
     assert!(runs_of(&[(3, true)]).to_merge(100, Thoroughness::Idle).is_none());
     assert!(runs_of(&[(3, true), (1, false)]).to_merge(100, Thoroughness::Idle).is_some());
 }
+
+#[test]
+fn a_run_that_lacks_a_segment_goes_and_is_told_of() {
+    let folder = folder();
+    let header = SegmentHeader { run: 7, part: 1, sequence: 3, first: 5, ..Default::default() };
+    let writer = SegmentWriter::begin(&folder, UUID, header).unwrap();
+    writer.finish(WHOLE, &[]).unwrap();
+    let found = survey(&*folder, &UUID, 3).unwrap();
+    assert_eq!((found.whole.len(), found.useless), (0, vec![file_name(7, 1)]));
+    let [problem] = &found.problems[..] else { panic!("{:?}", found.problems) };
+    let said = format!("corrupt {} at byte 0: a segment of its run is missing", file_name(7, 0));
+    assert_eq!(problem.to_string(), said);
+}
