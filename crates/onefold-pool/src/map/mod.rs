@@ -41,7 +41,7 @@ pub use self::bitmap::{BITMAP_PAGES_MAX, OnDamage, SlotBitmap};
 pub use self::lineage::Share;
 pub use self::mended::{Mender, Visited};
 pub use self::page::{
-    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageRef, Place, REFERENCES_PER_PAGE,
+    ENTRIES_PER_PAGE, HEIGHT_MAX, PAGE_BYTES, PageKey, PageRef, Place, REFERENCES_PER_PAGE,
     VOLUME_NUMBER_MAX, blocks_under, height_for,
 };
 pub use self::settle::Settled;

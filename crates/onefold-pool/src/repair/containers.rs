@@ -240,6 +240,11 @@ mod tests {
             folder.fail_once(&[OpKind::Read], 1, FaultKind::Eio);
             assert!(rewrites(Some(&former)));
         }
+        // Of what cannot be read nothing is made up.
+        folder.fail_from(&[OpKind::Read], 1, FaultKind::Eio);
+        let examined = examine(&pool.inner, id, None).unwrap().unwrap();
+        assert!(examined.entries.is_empty() && examined.rewrite);
+        assert!(examined.bytes.iter().all(|&byte| byte == 0));
     }
 
     #[test]
@@ -272,6 +277,46 @@ mod tests {
         let full = (most - HEADER_BYTES - directory_bytes(0)) / (each + ENTRY_BYTES);
         let (found, len) = kept(&random, full + 8);
         assert!(found == full && len <= most, "{found} of {full} in {len} bytes");
+    }
+
+    #[test]
+    fn records_that_fill_a_container_to_its_last_byte_all_stay() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let (inner, id) = (&pool.inner, ContainerId::new(77));
+        let most = inner.settings.container_bytes as usize;
+        let mut compressor = onefold_content::Compressor::new(inner.settings.compression);
+        // So many that the rest is whole units, each as long as it is stored or one unit less.
+        let raw = record::raw_units(4096);
+        let units = |records: usize| (most - HEADER_BYTES - directory_bytes(records)) / UNIT_BYTES;
+        let records = (1..most).find(|&n| n % 4 == 0 && units(n) <= n * raw).unwrap();
+        let shorter = records * raw - units(records);
+        let random = onefold_block::SplitMix64::new(1).bytes(4096);
+        let mut draft = |zeroes: usize| {
+            let (mut chunk, mut bytes) = (random.clone(), Vec::new());
+            chunk[4096 - zeroes..].fill(0);
+            let units = record::draft(&chunk, &mut compressor, &mut bytes);
+            (units, bytes)
+        };
+        let [long, short] = [raw, raw - 1]
+            .map(|units| (0..100).map(&mut draft).find(|(found, _)| *found == units).unwrap().1);
+        let mut bytes = container::encode_header(id, &inner.identity.uuid, 3);
+        for number in 0..records {
+            let (record, from) = (if number < shorter { &short } else { &long }, bytes.len());
+            bytes.extend(record);
+            let location = Location::new(from / UNIT_BYTES, record.len() / UNIT_BYTES);
+            record::place(&mut bytes[from..], Pba { container: id, location });
+        }
+        inner.store.create(id, most as u64).unwrap();
+        inner.store.append(id, 0, &bytes).unwrap();
+        let examined = examine(inner, id, None).unwrap().unwrap();
+        assert_eq!((examined.entries.len(), examined.sealed_len()), (records, most));
+        assert!(examined.rewrite, "it has no directory");
+        let sealed = examined.sealed(id, &inner.identity.uuid, 3);
+        inner.store.remove(id).unwrap();
+        inner.store.create(id, most as u64).unwrap();
+        inner.store.append(id, 0, &sealed).unwrap();
+        let examined = examine(inner, id, None).unwrap().unwrap();
+        assert_eq!((examined.entries.len(), examined.rewrite), (records, false));
     }
 
     #[test]

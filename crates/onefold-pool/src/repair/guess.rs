@@ -180,7 +180,7 @@ fn learn(
 ) -> Result<PoolSettings, PoolError> {
     let mut decompressor = Decompressor::new();
     let mut votes: BTreeMap<(usize, u8), usize> = BTreeMap::new();
-    let (mut lz4, mut zstd) = (false, false);
+    let mut zstd = false;
     for (id, entries) in samples {
         for entry in entries.iter().take(RECORDS_SAMPLED_MAX) {
             let mut bytes = vec![0; entry.location.len_bytes()];
@@ -190,7 +190,6 @@ fn learn(
                 continue;
             }
             let Ok((codec, payload)) = record::verify(&bytes, pba) else { continue };
-            lz4 |= codec == Codec::Lz4;
             zstd |= codec == Codec::Zstd;
             for bits in 12..=16 {
                 let mut chunk = vec![0; 1 << bits];
@@ -207,11 +206,8 @@ fn learn(
         let problem = "neither checkpoint can be read, and no record of the containers can be";
         return Err(PoolError::corrupt_whole("super.0 and super.1", problem));
     };
-    let compression = match (lz4, zstd) {
-        (_, true) => Compression::Zstd(3),
-        (true, false) => Compression::Lz4,
-        (false, false) => Compression::default(),
-    };
+    // Where nothing was compressed, nothing says that nothing is to be.
+    let compression = if zstd { Compression::Zstd(3) } else { Compression::Lz4 };
     let chunk_size = ChunkSize::new(ByteSize(chunk_bytes as u64)).expect("4 KiB to 64 KiB");
     let fingerprint = FingerprintKind::from_id(kind).expect("it is one's number");
     Ok(PoolSettings { chunk_size, fingerprint, compression, ..PoolSettings::default() })
@@ -298,7 +294,7 @@ mod tests {
         for (bits, fingerprint, compression, learnt) in [
             (12, FingerprintKind::Crc32, Compression::Zstd(1), Compression::Zstd(3)),
             (13, FingerprintKind::Sha256, Compression::Lz4, Compression::Lz4),
-            (16, FingerprintKind::Blake3, Compression::None, Compression::default()),
+            (16, FingerprintKind::Blake3, Compression::None, Compression::Lz4),
         ] {
             let folder = onefold_block::SimFolder::new();
             let chunk_size = ChunkSize::new(ByteSize(1 << bits)).unwrap();
@@ -321,6 +317,28 @@ mod tests {
             assert_eq!(counted, (5, 1, 3, 0));
             let volumes = found.volumes.iter().map(|volume| (&*volume.name, volume.size_bytes));
             assert_eq!(volumes.collect::<Vec<_>>(), [("recovered-2", 9 << bits)]);
+        }
+    }
+
+    #[test]
+    fn chunks_of_a_size_that_no_pool_has_tell_nothing() {
+        let folder = onefold_block::SimFolder::new();
+        let store = onefold_block::FolderContainerStore::new(std::sync::Arc::new(folder));
+        let id = ContainerId::new(3);
+        let mut compressor = onefold_content::Compressor::new(Compression::Lz4);
+        for (bits, is_told) in [(11, false), (12, true), (16, true), (17, false)] {
+            let mut bytes = vec![0; HEADER_BYTES];
+            let units = record::draft(&vec![7; 1 << bits], &mut compressor, &mut bytes);
+            let location = Location::new(HEADER_BYTES / UNIT_BYTES, units);
+            record::place(&mut bytes[HEADER_BYTES..], Pba { container: id, location });
+            store.create(id, 1 << 18).unwrap();
+            store.append(id, 0, &bytes).unwrap();
+            let fingerprint = container::kept(&Fingerprint::from_bytes([1; 32]));
+            let entry = DirectoryEntry { fingerprint, location, owner: Owner::UNKNOWN };
+            let learnt = learn(&store, &[(id, vec![entry])], [8; 32]);
+            let bytes = learnt.ok().map(|settings| settings.chunk_size.bytes());
+            assert_eq!(bytes, is_told.then_some(1 << bits), "{bits} bits");
+            store.remove(id).unwrap();
         }
     }
 

@@ -295,8 +295,8 @@ fn current(inner: &Inner, number: u32, lba: Lba) -> Result<Option<MapEntry>, Poo
         return Ok(None);
     }
     let mut entries = Vec::with_capacity(1);
-    match inner.map.entries(number, lba, 1, &mut entries) {
-        Ok(()) => Ok(Some(entries[0])),
+    match inner.map.pick(number, &[lba], &mut entries) {
+        Ok(()) => Ok(entries.pop()),
         Err(error) if error.is_unreadable() => Ok(Some(MapEntry::Lost)),
         Err(error) => Err(error),
     }

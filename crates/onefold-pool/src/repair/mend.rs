@@ -16,19 +16,21 @@ use super::report::{ByVolume, Ranges};
 use crate::engine::{Inner, VolumeState};
 use crate::error::PoolError;
 use crate::format::superblock::Superblock;
-use crate::map::{Below, ENTRIES_PER_PAGE, Mender, Root, Visited};
+use crate::map::{Below, ENTRIES_PER_PAGE, Mender, PageKey, Root, Visited};
 use crate::pba::{Location, MapEntry};
 
 /// The good records of some containers, in order, and whether anything refers to each.
-#[derive(Default)]
-pub struct Places {
+pub struct Places<'a> {
     /// Of these containers.
-    pub good: BTreeMap<ContainerId, Vec<(Location, bool)>>,
+    pub good: Good,
     /// All containers that there are; what others are to hold is lost.
-    pub there: BTreeSet<ContainerId>,
+    pub there: &'a BTreeSet<ContainerId>,
 }
 
-impl Places {
+/// The good records of containers, in order, and whether anything refers to each.
+pub type Good = BTreeMap<ContainerId, Vec<(Location, bool)>>;
+
+impl Places<'_> {
     /// Mark a record as referred to; false if there is no such.
     fn refer(&mut self, container: ContainerId, location: Location) -> bool {
         let Some(good) = self.good.get_mut(&container) else {
@@ -96,7 +98,7 @@ pub fn part(inner: &Inner) -> Result<(), PoolError> {
 
 /// Whether any distinct page cannot be read, or any entry leads to no good record. Marks what is
 /// referred to.
-pub fn is_hurt(inner: &Inner, places: &mut Places) -> Result<bool, PoolError> {
+pub fn is_hurt(inner: &Inner, places: &mut Places<'_>) -> Result<bool, PoolError> {
     let mut hurt = false;
     for volume in inner.all_volumes() {
         let mut pass = Pass { inner, volume: &volume, at: 0, own: true };
@@ -154,12 +156,12 @@ pub fn in_order(inner: &Inner) -> Vec<Arc<VolumeState>> {
 }
 
 /// Lets entries be lost that lead to no good record.
-struct Looking<'a> {
-    places: &'a mut Places,
+struct Looking<'a, 'b> {
+    places: &'a mut Places<'b>,
     lost: &'a mut Ranges,
 }
 
-impl Mender for Looking<'_> {
+impl Mender for Looking<'_, '_> {
     fn may_stay(&mut self, entry: MapEntry) -> bool {
         entry.pba().is_none_or(|pba| self.places.refer(pba.container, pba.location))
     }
@@ -171,7 +173,7 @@ impl Mender for Looking<'_> {
 
 /// Let every block of every volume and snapshot be lost that cannot be had; `lost` is what is lost
 /// then, of what many share with the one whose own it is.
-pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(), PoolError> {
+pub fn mend(inner: &Inner, places: &mut Places<'_>, lost: &mut ByVolume) -> Result<(), PoolError> {
     let mut visited = Visited::new(inner.map.file_slots()?);
     for volume in in_order(inner) {
         let mut found = Ranges::default();
@@ -181,7 +183,6 @@ pub fn mend(inner: &Inner, places: &mut Places, lost: &mut ByVolume) -> Result<(
             lost.insert(volume.number, found);
         }
     }
-    inner.map.forget_clean();
     Ok(())
 }
 
@@ -237,16 +238,15 @@ pub fn still_lost(inner: &Inner, lost: &ByVolume) -> Result<ByVolume, PoolError>
                     at += run;
                     continue;
                 }
-                let per_leaf = ENTRIES_PER_PAGE as u64;
-                let batch = (per_leaf - at % per_leaf).min(end - at);
+                let upto = PageKey::leaf(number, at).end_block().min(end);
                 entries.clear();
-                inner.map.entries(number, lba, batch, &mut entries)?;
+                inner.map.entries(number, lba, upto - at, &mut entries)?;
                 for (lba, entry) in (at..).zip(&entries) {
                     if *entry == MapEntry::Lost {
                         left.push(lba, 1);
                     }
                 }
-                at += batch;
+                at = upto;
             }
         }
         if !left.0.is_empty() {
@@ -298,8 +298,8 @@ impl Pass<'_> {
                 let lost = entry == Some(MapEntry::Lost);
                 return Ok((run, if lost { Step::Lost(first, run) } else { Step::Skip }));
             }
-            let per_leaf = ENTRIES_PER_PAGE as u64;
-            let batch = (per_leaf - first % per_leaf).min(left);
+            // Every step ends with a leaf.
+            let batch = left.min(ENTRIES_PER_PAGE as u64);
             map.entries(number, lba, batch, entries)?;
             Ok((batch, Step::Leaf(first)))
         })();
@@ -322,6 +322,8 @@ mod tests {
     use super::*;
     use crate::PoolSettings;
     use crate::commit::Tally;
+    use crate::map::PageRef;
+    use crate::pba::RAW_LOST;
 
     #[test]
     fn only_that_a_tree_is_gone_is_no_error() {
@@ -347,6 +349,27 @@ mod tests {
         assert_eq!(still(&[(3, 4), (510, 1490)]), Some(vec![(5, 1), (512, 512), (1030, 1)]));
         assert_eq!(still(&[(0, 2000)]), Some(vec![(5, 1), (8, 1), (512, 512), (1030, 1)]));
         assert_eq!(still(&[(6, 2), (1031, 5), (1540, 460)]), None);
+        assert_eq!(still(&[(600, 7), (900, 200)]), Some(vec![(600, 7), (900, 124), (1030, 1)]));
+    }
+
+    #[test]
+    fn a_tree_that_was_made_from_one_that_gets_pages_of_its_own_gets_them_too() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(512 * 4096)).unwrap();
+        onefold_block::BlockDevice::write_at(&volume, 0, &[7; 4096], false).unwrap();
+        for name in ["main@one", "main@two"] {
+            pool.snapshot(name, 0, false).unwrap();
+        }
+        let inner = &pool.inner;
+        let number = |name| inner.snapshot_by_name(name).unwrap().number;
+        let [one, two] = ["main@one", "main@two"].map(number);
+        let is_own = |number| inner.map.not_own_run(number, Lba::new(0), 1).unwrap() == 0;
+        assert_eq!([one, two, volume.state.number].map(is_own), [true, false, false]);
+        // All three have the page; now the one whose own it is has it no more.
+        let lost = Root { height: 0, reference: PageRef::Uniform(RAW_LOST).raw() };
+        inner.map.add(one, lost, 512, crate::map::NO_SNAPSHOT).unwrap();
+        part(inner).unwrap();
+        assert_eq!([one, two, volume.state.number].map(is_own), [false, true, true]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use self::report::{Blocks, RepairReport};
 use self::build::NewFiles;
 use self::containers::{Held, examine};
 use self::hints::{Explained, Kept, Restored, good_entries};
-use self::mend::{Places, SlotBits};
+use self::mend::{Good, Places, SlotBits};
 use self::overlay::Overlay;
 use self::report::{ByVolume, Ranges};
 use crate::check::CHUNKS_PER_PASS;
@@ -297,21 +297,21 @@ impl Planner {
     /// Look at every container, and let what leads to no good record be lost.
     fn survey(&mut self, progress: Progress<'_>) -> Result<(), PoolError> {
         let total = self.listed.len() as u64;
-        let mut places =
-            Places { there: self.listed.iter().copied().collect(), ..Places::default() };
+        let mut there: BTreeSet<ContainerId> = self.listed.iter().copied().collect();
+        let mut good = Good::new();
         let (mut chunks, mut epoch) = (0, 0);
         let mut mended = false;
         for (number, id) in self.listed.clone().into_iter().enumerate() {
             progress(number as u64, total);
             let info = self.inner.engine().table.get(id).copied();
             let Some(examined) = examine(&self.inner, id, info.as_ref())? else {
-                places.there.remove(&id);
+                there.remove(&id);
                 continue;
             };
             epoch = examined.epoch.unwrap_or(epoch);
             self.newest_epoch = self.newest_epoch.max(epoch);
-            let good = examined.entries.iter().map(|entry| (entry.location, false));
-            places.good.insert(id, good.collect());
+            let records = examined.entries.iter().map(|entry| (entry.location, false));
+            good.insert(id, records.collect());
             chunks += examined.entries.len() as u64;
             if !examined.entries.is_empty() {
                 let rewrite = examined.rewrite;
@@ -322,25 +322,24 @@ impl Planner {
                 self.kept.insert(id, held);
             }
             if chunks >= self.chunks_per_pass {
-                self.mend(&mut places)?;
+                self.mend(Places { good: std::mem::take(&mut good), there: &there })?;
                 (mended, chunks) = (true, 0);
-                places.good.clear();
             }
         }
         // A container without a good record counts as well: what leads there is lost.
-        if !places.good.is_empty() || !mended {
-            self.mend(&mut places)?;
+        if !good.is_empty() || !mended {
+            self.mend(Places { good, there: &there })?;
         }
         Ok(())
     }
 
-    fn mend(&mut self, places: &mut Places) -> Result<(), PoolError> {
-        self.hurt |= mend::is_hurt(&self.inner, places)?;
+    fn mend(&mut self, mut places: Places<'_>) -> Result<(), PoolError> {
+        self.hurt |= mend::is_hurt(&self.inner, &mut places)?;
         if !self.hurt {
             return Ok(());
         }
         self.write_out()?;
-        mend::mend(&self.inner, places, &mut self.lost)
+        mend::mend(&self.inner, &mut places, &mut self.lost)
     }
 
     /// Have again what containers know.
@@ -356,7 +355,6 @@ impl Planner {
             }
         }
         if self.hurt || !self.lost.is_empty() {
-            self.write_out()?;
             let mut settled = Settled::new(self.inner.map.file_slots()?);
             let (inner, lost) = (&self.inner, &self.lost);
             let since = (kept, self.base.sequence + 1);
@@ -382,8 +380,7 @@ impl Planner {
     /// many blocks it has.
     fn find_strays(&self) -> Result<Option<(String, u64)>, PoolError> {
         let mut strays: Vec<Pba> = Vec::new();
-        let mut places =
-            Places { there: self.listed.iter().copied().collect(), ..Places::default() };
+        let there: BTreeSet<ContainerId> = self.listed.iter().copied().collect();
         let mut rest: Vec<(ContainerId, Held)> = self.kept.iter().map(|(i, h)| (*i, *h)).collect();
         while !rest.is_empty() {
             let mut chunks = 0;
@@ -393,7 +390,7 @@ impl Planner {
             });
             let later = rest.split_off(group.count().max(1));
             let mut unowned = BTreeSet::new();
-            places.good.clear();
+            let mut places = Places { good: Good::new(), there: &there };
             for (id, held) in &rest {
                 let entries = good_entries(&self.inner, *id, held)?;
                 let without = entries.iter().filter(|entry| entry.owner.volume == 0);

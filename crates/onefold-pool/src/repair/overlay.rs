@@ -43,11 +43,9 @@ impl Overlay {
             return Ok(page.clone());
         }
         let mut page = Box::new([0; PAGE_BYTES]);
-        let at = number * PAGE;
-        let there = state.below_end.saturating_sub(at).min(PAGE) as usize;
-        if there > 0 {
-            self.below.read(at, &mut page[..there])?;
-        }
+        let at = state.below_end.min(number * PAGE);
+        let there = PAGE.min(state.below_end - at) as usize;
+        self.below.read(at, &mut page[..there])?;
         Ok(page)
     }
 }

@@ -285,6 +285,11 @@ mod tests {
         };
         assert!(bytes(&*from) == bytes(&*to));
         assert_eq!(to.len().unwrap(), 2 * COPY_BYTES as u64 + 7);
+        // A file of one byte.
+        let (from, to) = (folder.create("short").unwrap(), folder.create("copied").unwrap());
+        from.write(0, b"x").unwrap();
+        copy(&*from, &*to).unwrap();
+        assert_eq!(bytes(&*to), b"x");
     }
 
     #[test]
@@ -296,6 +301,9 @@ mod tests {
         write("map", b"in doubt");
         write(&format!("journal{NEW}"), b"anew");
         write(&format!("journal{SECOND}"), b"anew");
+        // What a power cut brought back.
+        write(&format!("super.0{SECOND}"), b"anew");
+        write(&format!("super.1{AGAIN}"), b"anew");
         put(&folder).unwrap();
         assert_eq!(folder.list().unwrap(), ["journal", "map"]);
         for (name, expected) in [("map", &b"repaired"[..]), ("journal", b"anew")] {

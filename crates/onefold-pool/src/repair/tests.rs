@@ -6,7 +6,9 @@ use onefold_block::{BlockDevice as _, CrashMode, FaultKind, OpKind, SimFolder, S
 
 use super::*;
 use crate::check::CheckReport;
+use crate::format::SEQUENCE_MAX;
 use crate::format::container::{directory_bytes, encode_header};
+use crate::map::PageRef;
 use crate::{OpenOptions, PoolSettings};
 
 const FRESH: PoolIdentity = PoolIdentity { uuid: [8; 16], key: [9; 32] };
@@ -159,4 +161,167 @@ fn new_files_that_never_come_to_be_used_go_at_once_and_others_stay_until_they_ar
     let newest = crate::open::read_supers(&supers).unwrap().0;
     let generation = GenerationFile::read(&folder, &newest.identity.uuid).unwrap();
     assert_eq!(generation.number, newest.sequence);
+}
+
+#[test]
+fn the_last_number_that_a_volume_can_have_is_given_to_what_was_found_and_none_past_it() {
+    let folder = damaged();
+    for (next, named) in [(VOLUME_NUMBER_MAX, true), (VOLUME_NUMBER_MAX + 1, false)] {
+        let mut report = RepairReport::default();
+        let mut planner = Planner::begin(&folder, FRESH, &mut report).unwrap();
+        planner.base.next_volume = next;
+        planner.work_out(&folder, &mut report, &mut |_, _| {}).unwrap();
+        assert_eq!(report.lost_and_found.is_some(), named, "{next}");
+    }
+}
+
+#[test]
+fn a_pool_that_has_no_two_checkpoints_left_is_not_repaired() {
+    let folder = damaged();
+    let mut planner = Planner::begin(&folder, FRESH, &mut RepairReport::default()).unwrap();
+    planner.newest_epoch = SEQUENCE_MAX - 2;
+    assert_eq!(planner.newest_sequence().unwrap(), SEQUENCE_MAX - 2);
+    planner.newest_epoch = SEQUENCE_MAX - 1;
+    assert!(matches!(planner.newest_sequence(), Err(PoolError::Setting(_))));
+}
+
+#[test]
+fn a_volume_that_is_found_again_has_a_name_of_its_own() {
+    let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+    let names = [5, 6, 7].map(|number| {
+        let mut record = guess::recovered(number, 1, 4096, 1);
+        LOST_AND_FOUND.clone_into(&mut record.name);
+        add_volume(&pool.inner, record).unwrap()
+    });
+    assert_eq!(names, ["lost-and-found", "lost-and-found-2", "lost-and-found-3"]);
+}
+
+/// Flip a bit of the page at the root of a snapshot's map.
+fn damage_root(folder: &SimFolder, name: &str) {
+    let supers = crate::open::files(folder).unwrap().supers;
+    let newest = crate::open::read_supers(&supers).unwrap().0;
+    let record = newest.volumes.iter().find(|record| record.name == name).unwrap();
+    let place = PageRef::from_raw(record.root).and_then(PageRef::place).unwrap();
+    folder.flip_bit(MAP_FILE, u64::from(place.slot) * PAGE_BYTES as u64 + 9, 3).unwrap();
+}
+
+fn repair(folder: &SimFolder) -> RepairReport {
+    let repair = Pool::repair_in(Arc::new(folder.clone()), FRESH, &mut |_, _| {}).unwrap();
+    repair.apply().unwrap()
+}
+
+#[test]
+fn a_page_all_of_which_others_have_comes_back_and_nothing_is_lost() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1024 * 4096)).unwrap();
+    let content = |seed| SplitMix64::new(seed).bytes(4096);
+    for (block, seed) in [(0, 1), (600, 2)] {
+        volume.write_at(block * 4096, &content(seed), false).unwrap();
+    }
+    // Each has one of the snapshot's two leaves.
+    pool.snapshot("main@one", 0, false).unwrap();
+    let clone = pool.clone_snapshot("main@one", "clone", 0).unwrap();
+    volume.write_at(0, &content(3), false).unwrap();
+    clone.write_at(600 * 4096, &content(4), false).unwrap();
+    drop((volume, clone));
+    pool.close().unwrap();
+    damage_root(&folder, "main@one");
+    let report = repair(&folder);
+    assert!(report.lost.is_empty() && report.restored.is_empty(), "{report:#?}");
+    assert!(checked(&folder, CHUNKS_PER_PASS).is_sound());
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let snapshot = pool.volume("main@one").unwrap();
+    for (block, seed) in [(0, 1), (600, 2)] {
+        let mut found = vec![0; 4096];
+        snapshot.read_at(block * 4096, &mut found).unwrap();
+        assert!(found == content(seed), "block {block}");
+    }
+}
+
+#[test]
+fn all_pages_of_a_large_map_are_there_after_a_repair() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(200 * 512 * 4096)).unwrap();
+    for leaf in 0..200u64 {
+        volume.write_at(leaf * 512 * 4096, &[leaf as u8 + 1; 4096], false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    folder.flip_bit(&format!("{CONTAINER_FOLDER}/00000001.container"), 3, 1).unwrap();
+    assert!(!repair(&folder).is_lossy());
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let volume = pool.volume("main").unwrap();
+    for leaf in 0..200u64 {
+        let mut found = [0; 4096];
+        volume.read_at(leaf * 512 * 4096, &mut found).unwrap();
+        assert_eq!(found, [leaf as u8 + 1; 4096]);
+    }
+}
+
+#[test]
+fn what_a_snapshot_has_again_from_a_later_one_its_predecessor_has_again_from_that() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(3 * 512 * 4096)).unwrap();
+    let write = |block: u64, seed| {
+        volume.write_at(block * 4096, &SplitMix64::new(seed).bytes(4096), false).unwrap();
+    };
+    (0..3).for_each(|leaf| write(leaf * 512, leaf));
+    pool.snapshot("main@one", 0, false).unwrap();
+    write(512, 8);
+    pool.snapshot("main@two", 0, false).unwrap();
+    write(1024, 9);
+    drop(volume);
+    pool.close().unwrap();
+    damage_root(&folder, "main@one");
+    damage_root(&folder, "main@two");
+    let report = repair(&folder);
+    let in_doubt = |blocks: &Blocks| -> BTreeSet<(String, u64)> {
+        let each = blocks.ranges.iter().map(|range| (range.volume.clone(), range.first.get()));
+        each.collect()
+    };
+    // The first leaf is that of all three, and the second one that of the later snapshot and of
+    // the volume.
+    let doubt = in_doubt(&report.restored);
+    let expected = [("main@one", 512), ("main@one", 1024), ("main@two", 1024)];
+    assert_eq!(doubt, expected.map(|(name, block)| (name.to_owned(), block)).into(), "{report:#?}");
+}
+
+#[test]
+fn what_an_earlier_repair_gave_up_is_named_again_though_nothing_else_is_lost() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(512 * 4096)).unwrap();
+    for block in 0..20 {
+        volume.write_at(block * 4096, &SplitMix64::new(block).bytes(4096), false).unwrap();
+    }
+    drop(volume);
+    pool.close().unwrap();
+    let container = format!("{CONTAINER_FOLDER}/00000001.container");
+    folder.flip_bit(&container, 30_000, 1).unwrap();
+    assert_eq!(repair(&folder).lost.total, 1);
+    // Its header, which a repair writes anew.
+    folder.flip_bit(&container, 3, 1).unwrap();
+    let report = repair(&folder);
+    assert!(!report.is_nothing_to_do());
+    assert_eq!((report.lost.total, report.restored.total), (1, 0), "{report:#?}");
+}
+
+#[test]
+fn the_lock_of_a_pool_stays_in_its_folder_once_a_repair_was_worked_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool =
+        crate::empty_pool::new(&FileFolder::open(folder.path()).unwrap(), &PoolSettings::default());
+    pool.close().unwrap();
+    let files = || {
+        let names =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<BTreeSet<_>>()
+    };
+    let before = files();
+    drop(Pool::repair_at(folder.path(), false, FRESH, &mut |_, _| {}).unwrap());
+    let new: Vec<_> = files().difference(&before).cloned().collect();
+    assert_eq!(new, ["lock"]);
 }
