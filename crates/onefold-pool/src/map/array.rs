@@ -259,6 +259,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_above_several_leaves_that_changed_is_written_once() {
+        let live = map(&SimFolder::new().create("map").unwrap());
+        let mut array = PageArray::new();
+        let leaves = [0, 1, 255, 256].map(|number| (number, page(number as u64 + 1)));
+        array.write(&live, 400, &leaves, 1).unwrap();
+        assert_eq!(live.stats().pages, 1 + 4 + 2 + 1, "header, leaves, those above, and the root");
+    }
+
+    #[test]
     fn an_array_grows_and_comes_back_and_damage_is_named_with_all_that_it_hides() {
         let media = SimFolder::new().create("map").unwrap();
         let live = map(&media);

@@ -6,6 +6,7 @@ use onefold_block::{ContainerId, Folder, Lba, SimFolder};
 
 use super::page::{ENTRIES_PER_PAGE, PAGE_BYTES, height_for};
 use super::tree::{Map, NO_SNAPSHOT, Root, Watch};
+use super::{Below, Settled};
 use crate::pba::{Location, MapEntry, Pba};
 
 const LEAF: u64 = ENTRIES_PER_PAGE as u64;
@@ -120,6 +121,52 @@ fn a_volume_that_is_filled_as_a_whole_has_changed() {
         assert!(found.iter().all(|entry| *entry == MapEntry::Zero), "{leaves} leaves");
         assert_eq!((pages(&map), map.stats().pages), (rest, 1 + rest), "{leaves} leaves");
     }
+}
+
+#[test]
+fn what_is_filled_where_no_leaf_is_counts_as_one_leaf_each() {
+    let map = map_of(300);
+    let fill = |first, leaves, leaves_max| {
+        let (first, count) = (Lba::new(first * LEAF), leaves * LEAF);
+        map.fill(1, first, count, MapEntry::Zero, leaves_max, &mut Heard::default()).unwrap()
+    };
+    assert_eq!(fill(1, 9, 2), 2 * LEAF);
+    assert_eq!(fill(3, 7, 5), 5 * LEAF);
+}
+
+#[test]
+fn of_trees_it_is_counted_what_they_have_stored_and_known_whether_anything_is_lost() {
+    let map = map_of(3);
+    let counted = |map: &Map| {
+        let below = map.counted_below(1, map.root(1).unwrap(), &mut Below::default()).unwrap();
+        (below.stored, below.lost)
+    };
+    assert_eq!(counted(&map), (0, false));
+    set(&map, 0, stored(1));
+    set(&map, 2, stored(2));
+    checkpoint(&map, 2);
+    assert_eq!(counted(&map), (2, false));
+    set(&map, 2, MapEntry::Lost);
+    checkpoint(&map, 3);
+    assert_eq!(counted(&map), (1, true));
+}
+
+#[test]
+fn a_tree_that_was_settled_is_as_it_was_changed_whatever_memory_had_of_it() {
+    let map = map_of(1);
+    set(&map, 0, stored(1));
+    checkpoint(&map, 2);
+    assert_eq!(pages(&map), 1);
+    let change: &mut dyn FnMut(&mut super::page::Page) -> bool = &mut |page| {
+        page[3] = MapEntry::Lost.raw();
+        true
+    };
+    map.change_mended(1, (0, 2), change).unwrap();
+    let mut settled = Settled::new(map.file_slots().unwrap());
+    map.settle((1, 0), &mut settled, &|_| false).unwrap();
+    let mut found = Vec::new();
+    map.entries(1, Lba::new(0), 5, &mut found).unwrap();
+    assert_eq!(found, [stored(1), MapEntry::Hole, MapEntry::Hole, MapEntry::Lost, MapEntry::Hole]);
 }
 
 #[test]

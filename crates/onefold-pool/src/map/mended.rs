@@ -394,6 +394,8 @@ mod tests {
                 assert_eq!(found, Some(if number < lost { LOST } else { HOLE }), "{blocks} blocks");
             }
         }
+        let past = all_lost(PageKey { volume: 1, level: 1, index: 1 }, 7);
+        assert!(*past == *uniform_page(1, RAW_HOLE), "all of it");
         let leaf = all_lost(PageKey::leaf(1, 600), 700);
         assert!(leaf[..188].iter().all(|&raw| raw == RAW_LOST));
         assert!(leaf[188..].iter().all(|&raw| raw == RAW_HOLE));

@@ -472,3 +472,24 @@ fn of_what_is_lost_past_the_end_of_a_volume_nobody_hears() {
         assert_eq!(lost, blocks - 1, "{:?}", heard.0);
     }
 }
+
+#[test]
+fn a_page_that_was_made_below_another_is_looked_at_as_well() {
+    let map = Map::new(SimFolder::new().create("map").unwrap(), 1 << 20, 5);
+    let mut leaf = uniform_page(0, RAW_HOLE);
+    leaf[7] = MapEntry::Zero.raw();
+    let mut root = uniform_page(1, RAW_HOLE);
+    set_reference(&mut root, 1, put(&map, &leaf, Words::Entries));
+    let reference = put(&map, &root, Words::References).raw();
+    map.add(1, Root { height: 1, reference }, 2 * LEAF, NO_SNAPSHOT).unwrap();
+    let pba = Pba { container: GONE, location: Location::new(4, 1) };
+    let change: &mut dyn FnMut(&mut Page) -> bool = &mut |page| {
+        page[3] = MapEntry::Stored(pba).raw();
+        true
+    };
+    map.change_mended(1, (0, 5), change).unwrap();
+    // It bears the place of the root, which is looked at before it.
+    let mut hears = Hears::default();
+    map.mend(1, &mut Visited::new(map.file_slots().unwrap()), &mut hears).unwrap();
+    assert_eq!(hears.0, [(3, 1)]);
+}

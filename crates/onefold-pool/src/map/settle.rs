@@ -137,10 +137,7 @@ impl Map {
         let mut changed = mended.is_some();
         let mut page = match mended.map_or_else(|| self.read_page(&missing), Ok) {
             Ok(page) => page,
-            Err(error) if error.is_unreadable() => {
-                settled.instead.insert(id, LOST);
-                return Ok(LOST);
-            }
+            Err(error) if error.is_unreadable() => return Ok(LOST),
             Err(error) => return Err(error),
         };
         let next_to = match beside {

@@ -543,7 +543,7 @@ impl Map {
     pub fn stats(&self) -> MapStats {
         let state = self.state();
         MapStats {
-            bytes: (state.cache.len() * (PAGE_BYTES + 64)) as u64,
+            bytes: (state.cache.len() * FRAME_BYTES) as u64,
             pages: state.slots.used().into(),
             pages_read: self.pages_read(),
         }
