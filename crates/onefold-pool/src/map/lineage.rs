@@ -138,8 +138,8 @@ impl Map {
         let mut state = self.state();
         'again: loop {
             let tree = state.tree(volume)?;
-            let mut reference = tree.root;
-            for level in (0..=tree.height).rev() {
+            let (mut level, mut reference) = (tree.height, tree.root);
+            loop {
                 let key = leaf.ancestor(level);
                 let shared = tree.shared_at(key);
                 let not_own = match state.cache.get(key) {
@@ -161,8 +161,8 @@ impl Map {
                     continue 'again;
                 };
                 reference = child_of(frame.page(), leaf, level);
+                level -= 1;
             }
-            return Ok((0, None));
         }
     }
 
@@ -244,8 +244,8 @@ impl Map {
     pub fn alike_run(&self, [a, b]: [u32; 2], first: Lba, count: u64) -> Result<u64, PoolError> {
         let mut state = self.state();
         'again: loop {
-            let heights = [state.tree(a)?.height, state.tree(b)?.height];
-            for level in (0..=heights[0].min(heights[1])).rev() {
+            let height = state.tree(a)?.height.min(state.tree(b)?.height);
+            for level in (0..=height).rev() {
                 let key = PageKey::leaf(a, first.get()).ancestor(level);
                 let mut views = [View::Changed; 2];
                 for (view, volume) in views.iter_mut().zip([a, b]) {

@@ -106,6 +106,14 @@ fn what_is_set_aside_is_enough_and_not_set_aside_again() {
 }
 
 #[test]
+fn bitmaps_have_room_for_twice_what_is_to_be_written() {
+    // A page of a bitmap tells of 32,768 slots, and there are two bitmaps.
+    let map = map_of(1);
+    assert_eq!([1, 16_383].map(|more| map.lacking(more)), [1 + 2, 16_383 + 2]);
+    assert_eq!(map.lacking(16_384), 16_384 + 2 * (2 + 1), "two pages each, and one above");
+}
+
+#[test]
 fn a_volume_that_is_filled_as_a_whole_has_changed() {
     // A page stays where it has room for more than the volume has.
     for (leaves, rest) in [(1, 0), (2, 1), (300, 1)] {
@@ -149,6 +157,12 @@ fn of_trees_it_is_counted_what_they_have_stored_and_known_whether_anything_is_lo
     set(&map, 2, MapEntry::Lost);
     checkpoint(&map, 3);
     assert_eq!(counted(&map), (1, true));
+    // What is known of a page is not read again.
+    let (root, mut known, before) = (map.root(1).unwrap(), Below::default(), map.pages_read());
+    for _ in 0..3 {
+        map.counted_below(1, root, &mut known).unwrap();
+        assert_eq!(map.pages_read() - before, 3, "a page and two leaves");
+    }
 }
 
 #[test]
