@@ -330,6 +330,23 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_use_yet_is_zero() {
+        let header = encode_header(ID, &UUID, u64::MAX);
+        assert_eq!(header[36..HEADER_BYTES - 4], [0; 8]);
+        let directory = encode_directory(ID, &entries(), 1 << 20);
+        let footer = &directory[directory.len() - FOOTER_BYTES..];
+        assert_eq!(footer[24..28], [0; 4]);
+    }
+
+    #[test]
+    fn a_checkpoint_that_no_pool_comes_to_is_named_where_it_stands() {
+        let said = |epoch| check_header(&encode_header(ID, &UUID, epoch), ID, &UUID);
+        assert_eq!(said(SEQUENCE_MAX).unwrap(), SEQUENCE_MAX);
+        let error = said(SEQUENCE_MAX + 1).unwrap_err().to_string();
+        assert!(error.contains("at byte 28: no pool comes to checkpoint"), "{error}");
+    }
+
+    #[test]
     fn a_directory_comes_back_and_any_flipped_bit_is_noticed() {
         let entries = entries();
         let at = entries.last().unwrap().location.end_bytes();

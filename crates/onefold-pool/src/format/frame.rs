@@ -286,6 +286,15 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_ends_with_its_last_entry() {
+        let (entries, contents) = sample();
+        let mut payload = entries.since(0).to_vec();
+        assert_eq!(decode_contents(&payload), Some(contents));
+        payload.push(0);
+        assert_eq!(decode_contents(&payload), None);
+    }
+
+    #[test]
     fn a_frame_comes_back_and_any_flipped_bit_or_cut_is_noticed() {
         let (entries, contents) = sample();
         let bytes = encode(7, 2, &entries);

@@ -38,7 +38,6 @@ pub fn draft(chunk: &[u8], compressor: &mut Compressor, out: &mut Vec<u8>) -> us
     out.extend_from_slice(&[0; HEADER_BYTES]);
     let codec = compressor.compress_into(chunk, out, encoded_len_max(chunk.len()));
     if codec == Codec::Raw {
-        out.truncate(start + HEADER_BYTES);
         out.extend_from_slice(chunk);
     }
     let stored = out.len() - start - HEADER_BYTES;
@@ -146,6 +145,15 @@ mod tests {
         let pba = Pba { container: ContainerId::new(5), location };
         place(&mut record, pba);
         (record, pba)
+    }
+
+    #[test]
+    fn what_a_place_is_mixed_to_is_for_ever() {
+        let word = |container, offset, units| {
+            let location = Location::new(offset, units);
+            placement_word(Pba { container: ContainerId::new(container), location })
+        };
+        assert_eq!([word(1, 3, 257), word(u32::MAX >> 1, 0, 1)], [0x8469_c550, 0x00b5_83eb]);
     }
 
     #[test]

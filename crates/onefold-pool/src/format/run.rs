@@ -220,8 +220,10 @@ pub fn search_pairs(bytes: &[u8], key: u64, out: &mut Vec<Pair>) -> bool {
     let first = pairs.partition_point(|pair| decode_pair(pair).key < key);
     let end = pairs.partition_point(|pair| decode_pair(pair).key <= key);
     let is_all = first > 0 && end < pairs.len();
-    if is_all && first < end {
-        out.extend(pairs[first..end].iter().map(decode_pair));
+    if is_all {
+        // There is no such range where damage has put pairs out of order.
+        let same = pairs.get(first..end).unwrap_or_default();
+        out.extend(same.iter().map(decode_pair));
     }
     is_all
 }
@@ -315,6 +317,17 @@ mod tests {
                 assert!(noticed, "byte {at}");
             }
         }
+    }
+
+    #[test]
+    fn what_has_no_use_yet_is_zero() {
+        let mut block = Vec::new();
+        encode_block(&[Pair { key: u64::MAX, rest: u64::MAX }], 5, &mut block);
+        assert!(block[PAIR_BYTES..COUNT_AT].iter().all(|&byte| byte == 0));
+        assert_eq!(block[COUNT_AT + 8..CHECK_AT], [0; 4]);
+        let header = header().encode(&UUID);
+        assert_eq!(header[84..88], [8, 0, 0, 0], "the last of the inputs");
+        assert!(header[88..CHECK_AT].iter().all(|&byte| byte == 0));
     }
 
     #[test]
