@@ -382,6 +382,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_a_record_is_its_fingerprint_as_far_as_that_is_kept() {
+        let kept = |from: u8| {
+            let bytes = std::array::from_fn(|at| from + at as u8);
+            container::kept(&Fingerprint::from_bytes(bytes))
+        };
+        let (fingerprint, location) = (kept(1), Location::new(3, 1));
+        let entry = DirectoryEntry { fingerprint, location, owner: Owner::UNKNOWN };
+        let known = Known::of(&entry);
+        assert!(known.is(&fingerprint) && !known.is(&kept(2)) && known.location == location);
+        assert_eq!(known.fingerprint()[..], fingerprint.as_bytes()[..FINGERPRINT_BYTES]);
+        assert_eq!(known.prefix64(), fingerprint.prefix64());
+    }
+
+    #[test]
     fn new_directories_of_no_use_take_an_eighth_and_push_no_other_out() {
         let directories = Directories::new(80 * EACH);
         let id = ContainerId::new;

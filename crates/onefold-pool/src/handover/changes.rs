@@ -146,7 +146,8 @@ impl Changes {
     /// A flush took everything so far; what comes next goes to the other area, if that is empty.
     pub fn taken(&mut self) {
         let (now, other) = (self.current, 1 - self.current);
-        if self.used[now] > 0 && self.used[other] == 0 && !self.missing[other] {
+        let is_free = self.used[other] == 0 && !self.missing[other];
+        if is_free && self.used[now] > 0 {
             self.open_area(other, self.order[now] + 1);
         }
     }
@@ -319,9 +320,10 @@ mod tests {
             changes.thaw(if durable { 6 } else { 5 });
             let region = memory.after_kill().open(CHANGES_NAME).unwrap();
             assert!(!Changes::was_writing(&region, 6, 77), "it is over");
+            let epoch = if durable { 6 } else { 5 };
+            assert_eq!(region.number(place_of(1, FOLLOWS)), checked(epoch));
             record(&mut changes, "e");
             let left = left(&memory).unwrap();
-            let epoch = if durable { 6 } else { 5 };
             assert_eq!((left.epoch, payloads(&memory)), (epoch, "cde".to_owned()));
             changes.taken();
             record(&mut changes, "f");
@@ -353,6 +355,19 @@ mod tests {
             let found = left(&hurt).unwrap();
             assert_eq!((found.payloads.len(), found.missing.is_some()), (believed, true), "{at}");
         }
+    }
+
+    #[test]
+    fn a_record_counts_at_its_own_place_alone() {
+        let memory = SimHandover::new();
+        let mut changes = Changes::create(&memory, &UUID, 5).unwrap();
+        record(&mut changes, "abc");
+        let torn = memory.after_kill();
+        let mut region = torn.open(CHANGES_NAME).unwrap();
+        region.bytes_mut().copy_within(AREAS_AT + 32..AREAS_AT + 48, AREAS_AT + 16);
+        drop(region);
+        assert_eq!(payloads(&torn), "a", "what was the third is not the second");
+        assert!(left(&torn).unwrap().missing.is_some());
     }
 
     #[test]

@@ -22,3 +22,33 @@ impl Pool {
         left.payloads.iter().map(changes).sum::<usize>() as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::handover::SimHandover;
+    use onefold_block::{Lba, SimFolder};
+
+    use super::*;
+    use crate::format::frame::Entries;
+    use crate::pba::MapEntry;
+
+    #[test]
+    fn changes_are_counted_that_are_this_pools_and_follow_its_newest_checkpoint() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &crate::PoolSettings::default());
+        assert_eq!(pool.changes_left_in(&SimHandover::new()), 0, "there is no memory");
+        let sequence = pool.inner.flusher().sequence;
+        for (uuid, epoch, counted) in
+            [([1; 16], sequence, 3), ([1; 16], sequence + 1, 0), ([4; 16], sequence, 0)]
+        {
+            let memory = SimHandover::new();
+            let mut changes = Changes::create(&memory, &uuid, epoch).unwrap();
+            for fills in 1..=2 {
+                let mut entries = Entries::default();
+                (0..fills).for_each(|at| entries.fill(1, Lba::new(at), 1, MapEntry::Hole));
+                changes.record(entries.since(0));
+            }
+            changes.record(&[1, 2, 3]);
+            assert_eq!(pool.changes_left_in(&memory), counted, "{uuid:?} {epoch}");
+        }
+    }
+}

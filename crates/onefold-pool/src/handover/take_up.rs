@@ -98,7 +98,7 @@ pub fn take_up(
         slots: slots(handover, superblock, &sealed)?,
         sealed,
         store,
-        on_disk: BTreeMap::new(),
+        on_disk: None,
         touched: BTreeSet::new(),
     };
     let (frames, taken) = taking.judge(left);
@@ -189,8 +189,8 @@ struct Taking<'a> {
     sealed: BTreeSet<ContainerId>,
     store: &'a dyn ContainerStore,
     slots: BTreeMap<ContainerId, InMemory>,
-    /// Containers that are in the store alone, as far as they were looked at: one at a time.
-    on_disk: BTreeMap<ContainerId, Vec<u8>>,
+    /// The bytes of the one that was looked at last of those that are in the store alone.
+    on_disk: Option<(ContainerId, Vec<u8>)>,
     /// Containers that are referred to and not known to be durable.
     touched: BTreeSet<ContainerId>,
 }
@@ -252,17 +252,17 @@ impl Taking<'_> {
 
     fn has_on_disk(&mut self, pba: Pba) -> bool {
         let id = pba.container;
-        if !self.on_disk.contains_key(&id) {
-            let len = self.store.len(id).unwrap_or(0) as usize;
-            let mut bytes = vec![0; len.min(self.superblock.settings.container_bytes as usize)];
-            if self.store.read(id, 0, &mut bytes).is_err() {
-                bytes.clear();
+        let bytes = match &mut self.on_disk {
+            Some((here, bytes)) if *here == id => bytes,
+            other => {
+                let len = self.store.len(id).unwrap_or(0) as usize;
+                let mut bytes = vec![0; len.min(self.superblock.settings.container_bytes as usize)];
+                let read = self.store.read(id, 0, &mut bytes);
+                &mut other.insert((id, read.map(|()| bytes).unwrap_or_default())).1
             }
-            self.on_disk.clear();
-            self.on_disk.insert(id, bytes);
-        }
+        };
         let (from, upto) = (pba.location.offset_bytes(), pba.location.end_bytes());
-        let record = self.on_disk[&id].get(from..upto);
+        let record = bytes.get(from..upto);
         debug_assert!(from.is_multiple_of(UNIT_BYTES));
         record.is_some_and(|record| record::verify(record, pba).is_ok())
     }

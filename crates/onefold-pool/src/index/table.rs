@@ -78,3 +78,13 @@ impl Table {
         self.arena.bytes() + size_of_val(&*self.shards) + beside
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_has_a_block_however_little_there_is() {
+        assert_eq!([0, 1 << 10].map(|bytes| buckets_per_shard(bytes, 16)), [BLOCK_BUCKETS; 2]);
+    }
+}

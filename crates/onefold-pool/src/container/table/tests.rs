@@ -253,3 +253,19 @@ fn references_are_counted_up_to_their_limit_and_down_to_none() {
     table.seal(other, 4096, 6);
     assert_eq!(table.unseen(), 3, "five were given up, and two records are dead for sure");
 }
+
+#[test]
+fn of_a_table_that_was_read_nothing_is_to_be_written() {
+    let media = onefold_block::Folder::create(&onefold_block::SimFolder::new(), "map").unwrap();
+    let map = Map::new(media, 1 << 20, 1);
+    let mut table = ContainerTable::default();
+    for number in [3, 700] {
+        table.open(ContainerId::new(number));
+        assert!(table.reference(ContainerId::new(number), 1));
+    }
+    let root = table.freeze(701).write(&mut PageArray::new(), &map, 1).unwrap();
+    let (mut read, _) = ContainerTable::load(&map, (root, 701), &mut |error| Err(error)).unwrap();
+    let known: Vec<_> = read.iter().map(|(id, info)| (id.get(), info.references)).collect();
+    assert_eq!(known, [(3, 1), (700, 1)]);
+    assert!(read.freeze(701).pages.is_empty());
+}

@@ -1,7 +1,7 @@
 //! Tests: which changes of a former process stand, and how they come into the journal.
 //! Room: onefold-pool.
 
-use onefold_block::{ByteSize, FolderContainerStore, Lba, SimFolder, SplitMix64};
+use onefold_block::{ByteSize, CrashMode, FolderContainerStore, Lba, SimFolder, SplitMix64};
 use onefold_content::{Compression, Compressor};
 
 use super::*;
@@ -32,7 +32,7 @@ fn taking<'a>(superblock: &'a Superblock, store: &'a FolderContainerStore) -> Ta
         superblock,
         sealed: BTreeSet::new(),
         store,
-        on_disk: BTreeMap::new(),
+        on_disk: None,
         slots: BTreeMap::new(),
         touched: BTreeSet::new(),
     }
@@ -252,7 +252,7 @@ fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there()
         region.bytes_mut()[..3000].copy_from_slice(&bytes);
         slots.insert(id(number), InMemory { region, end: 2000 });
     }
-    let (sealed, on_disk) = (BTreeSet::new(), BTreeMap::new());
+    let (sealed, on_disk) = (BTreeSet::new(), None);
     let taking = Taking { superblock: &superblock, sealed, store: &store, slots, on_disk, touched };
     let mut seen = 0;
     containers.ops_since(&mut seen);
@@ -275,4 +275,23 @@ fn containers_are_stored_as_far_as_they_were_in_memory_whatever_of_it_is_there()
             _ => assert!(found == bytes[..2000], "{number}"),
         }
     }
+    // All that is referred to outlives a power cut.
+    let left = containers.after_crash(1, CrashMode::KeepNothing);
+    let left = FolderContainerStore::new(Arc::new(left));
+    for number in 1..7 {
+        let len = store.len(id(number)).unwrap() as usize;
+        let (mut found, mut expected) = (vec![0; len], vec![0; len]);
+        store.read(id(number), 0, &mut expected).unwrap();
+        left.read(id(number), 0, &mut found).unwrap();
+        assert!(found == expected, "{number}");
+    }
+}
+
+#[test]
+fn what_does_not_begin_as_a_container_has_no_good_byte() {
+    let (id, uuid) = (ContainerId::new(3), [1; 16]);
+    let header = container::encode_header(id, &uuid, 5);
+    let end = |bytes: &[u8], id| good_end(bytes, id, &uuid, 4096);
+    assert_eq!(end(&header, id), container::HEADER_BYTES);
+    assert_eq!([end(&header[..47], id), end(&header, ContainerId::new(4)), end(&[], id)], [0; 3]);
 }
