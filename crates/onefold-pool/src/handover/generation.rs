@@ -128,4 +128,15 @@ mod tests {
         assert_eq!(now, newest + 1, "each of those before followed an earlier checkpoint");
         assert!(now > before);
     }
+
+    #[test]
+    fn a_loss_is_accepted_by_who_may_change_the_pool_alone() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        pool.accept_loss().unwrap();
+        pool.close().unwrap();
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let pool = Pool::open(&folder, &options).unwrap();
+        assert!(matches!(pool.accept_loss(), Err(PoolError::ReadOnly)));
+    }
 }

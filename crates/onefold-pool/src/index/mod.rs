@@ -513,6 +513,9 @@ mod tests {
             assert!(!index.set_budget(16 << 20) && index.is_full());
             assert!(index.tables().former.is_none());
             assert_eq!(index.stats().entries, small.max(inserted));
+            // It has the memory that is left, and lets nothing go for want of it.
+            insert(&index, 300_000..400_000);
+            assert_eq!(index.stats().entries, small.max(inserted) + 100_000);
             // It is full, and so there is something to insert again once there is more memory.
             assert!(index.set_budget(17 << 20) && !index.is_full());
             insert(&index, 0..1_000_000);
