@@ -368,7 +368,7 @@ fn read_frame(
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{Folder as _, Lba, SimFolder};
+    use onefold_block::{FaultKind, Folder as _, Lba, OpKind, SimFolder};
 
     use super::*;
     use crate::pba::MapEntry;
@@ -470,6 +470,22 @@ mod tests {
         let good_ones = good_frames(&*media(&bytes), EPOCH).unwrap();
         assert_eq!(good_ones.last(), Some(&FoundFrame { epoch: EPOCH, number: 2, at }));
         assert_eq!(good_frames(&*media(&bytes[..bytes.len() - 64]), EPOCH).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn of_a_frame_that_claims_to_be_longer_than_any_the_head_alone_is_read() {
+        let folder = SimFolder::new();
+        let media = folder.create("journal").unwrap();
+        for (claimed, more) in [(PAYLOAD_BYTES_MAX, true), (PAYLOAD_BYTES_MAX + 8, false)] {
+            let mut head = frame::encode(EPOCH, 0, &Entries::default());
+            head[24..28].copy_from_slice(&(claimed as u32).to_le_bytes());
+            media.write(0, &head).unwrap();
+            media.set_len(2 * PAYLOAD_BYTES_MAX as u64).unwrap();
+            folder.fail_once(&[OpKind::Read], 2, FaultKind::Eio);
+            let read = begins_after(&*media, 0, EPOCH).is_err();
+            assert_eq!(read, more, "{claimed} bytes");
+            folder.clear_faults();
+        }
     }
 
     #[test]

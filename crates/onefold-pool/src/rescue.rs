@@ -257,10 +257,7 @@ fn choose(
     }
     let mut chosen = Vec::new();
     let mut consistent = true;
-    let mut before = base;
     for epoch in epochs(frames, base, newest) {
-        consistent &= epoch - before <= 1;
-        before = epoch;
         let of_epoch: Vec<usize> =
             (0..frames.len()).filter(|&n| frames[n].epoch == epoch).collect();
         let mut next = 1;
@@ -304,11 +301,14 @@ fn choose(
 }
 
 /// The epochs from `base` to `newest` that are told of one by one: those that have frames, and the
-/// first few. A frame may say any number, and there is no memory for a line on each below it.
+/// first few that have none. A frame may say any number, and there is no memory for a line on each
+/// below it.
 fn epochs(frames: &[FoundFrame], base: u64, newest: u64) -> BTreeSet<u64> {
     let there = frames.iter().map(|frame| frame.epoch);
     let mut epochs: BTreeSet<u64> = there.filter(|epoch| (base..=newest).contains(epoch)).collect();
-    epochs.extend((base..=newest).take(EPOCHS_TOLD));
+    let without = (base..=newest).filter(|epoch| !epochs.contains(epoch));
+    let without: Vec<u64> = without.take(EPOCHS_TOLD).collect();
+    epochs.extend(without);
     epochs
 }
 
@@ -433,4 +433,71 @@ fn redo(inner: &Inner, number: u32, change: &Change) -> Result<u64, PoolError> {
     let mapped = volume.mapped_chunks.load(Ordering::Relaxed).saturating_add(gained);
     volume.mapped_chunks.store(mapped.saturating_sub(lost), Ordering::Relaxed);
     Ok(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, SimFolder};
+
+    use super::*;
+    use crate::{PoolIdentity, PoolSettings};
+
+    /// A pool that was not stopped, with one flush since its second checkpoint.
+    fn left() -> SimFolder {
+        let folder = SimFolder::new();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        Pool::create(&folder, &PoolSettings::default(), identity).unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 8192], true).unwrap();
+        folder
+    }
+
+    #[test]
+    fn of_checkpoints_without_a_frame_the_first_few_are_told_of_wherever_they_are() {
+        let frame = |epoch| FoundFrame { epoch, number: 0, at: 0 };
+        let frames: Vec<FoundFrame> = (3..=12).chain([40, 50]).map(frame).collect();
+        let told = |base, newest| epochs(&frames, base, newest).into_iter().collect::<Vec<u64>>();
+        // What comes next after those that have some is among them: nothing is missing, unless it
+        // is noticed that something is missing.
+        let expected: Vec<u64> = (5..=20).chain([40]).collect();
+        assert_eq!(told(5, 40), expected);
+        assert_eq!(told(1, 5), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_frame_whose_entries_make_no_sense_is_named_and_what_comes_before_it_is_there() {
+        let folder = left();
+        let journal = folder.open(JOURNAL_FILE).unwrap();
+        let frames = journal::good_frames(&*journal, 0).unwrap();
+        let last = *frames.last().unwrap();
+        let mut bytes = vec![0; (journal.len().unwrap() - last.at) as usize];
+        journal.read(last.at, &mut bytes).unwrap();
+        let at = last.at + frame::decode(&bytes).unwrap().len_bytes() as u64;
+        let nonsense = frame::Entries::from_payload([9u64.to_le_bytes(); 3].concat());
+        journal.write(at, &frame::encode(last.epoch, last.number + 1, &nonsense)).unwrap();
+        let rescued = Pool::rescue(&folder, Budgets::default(), RescuePoint::Newest);
+        let (pool, report) = rescued.unwrap();
+        let number = last.number + 1;
+        let problem = format!("corrupt journal at byte {at}: a frame's entries make no sense");
+        let said = format!("the changes in frame {number}: {problem}");
+        assert!(report.missing.contains(&said), "{:?}", report.missing);
+        let mut read = vec![0; 8192];
+        pool.volume("main").unwrap().read_at(0, &mut read).unwrap();
+        assert_eq!((read, report.frames), (vec![7; 8192], last.number));
+    }
+
+    #[test]
+    fn one_container_that_the_checkpoint_does_not_know_shows_that_there_was_something() {
+        let folder = left();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let newest = pool.inner.store.list().unwrap().last().unwrap().get();
+        let said = |first_unknown| {
+            pool.inner.engine().next_container = first_unknown;
+            made_after(&pool.inner, 3).unwrap()
+        };
+        let (none, some) = (said(newest + 1), said(newest));
+        assert!(none.ends_with("(no container was made since)"), "{none}");
+        assert!(some.ends_with("(there was something, for containers were made since)"), "{some}");
+    }
 }

@@ -265,10 +265,8 @@ impl Inner {
         scratch: &mut Scratch,
     ) -> u64 {
         let mut unlike: Vec<(&Met, Vec<u8>)> = Vec::new();
-        let mut bytes = 0;
         for met in group {
             let mut chunk = vec![0; self.chunk_bytes()];
-            bytes += met.pba.location.len_bytes() as u64;
             if let Err(error) = self.read_one(met.pba, &mut chunk, scratch) {
                 tracing::debug!("what cannot be read is not shared: {error}");
                 continue;
@@ -282,7 +280,7 @@ impl Inner {
                 None => {}
             }
         }
-        bytes
+        group.iter().map(|met| met.pba.location.len_bytes() as u64).sum()
     }
 
     /// Whether the record at this address is as it was written.

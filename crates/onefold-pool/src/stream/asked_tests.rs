@@ -132,6 +132,24 @@ fn what_the_receiver_has_is_not_sent_and_all_arrives() {
 }
 
 #[test]
+fn a_stream_goes_on_at_its_blocks_and_its_end_and_nowhere_else() {
+    let pool = new_pool(1);
+    let size = (3 * CHUNK + 512) as u64;
+    pool.create_volume("v", ByteSize(size)).unwrap();
+    pool.snapshot("v@s", 0, false).unwrap();
+    let frame = |from: u64| pool.stream_frame("v@s", None, from, &mut Vec::new());
+    for from in [1, 512, size - 1, size + 1, 4 * CHUNK as u64, 5 * CHUNK as u64] {
+        let error = frame(from).unwrap_err().to_string();
+        let said = "can go on at multiples of 4096 bytes up to 12800, not at ";
+        assert!(error.contains(&format!("{said}{from}")), "{from}: {error}");
+    }
+    for from in [0, CHUNK as u64, 3 * CHUNK as u64] {
+        assert_eq!(frame(from).unwrap(), Some(size), "{from}");
+    }
+    assert_eq!(frame(size).unwrap(), None);
+}
+
+#[test]
 fn what_a_sender_counts_on_is_marked_whenever_the_receiver_dies() {
     let pool = new_pool(1);
     let mib = 1 << 20;

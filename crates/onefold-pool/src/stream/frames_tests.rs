@@ -142,6 +142,19 @@ fn a_sender_leaves_out_exactly_what_the_receiver_says_it_has() {
 }
 
 #[test]
+fn a_block_that_cannot_be_decoded_is_not_offered_and_ends_the_stream() {
+    let mut body = Body::default();
+    body.push(Item::Block(Codec::Raw, &[7; 100]));
+    let data = frame(Kind::Data, 0..1, body.finish());
+    let answers = Naming::hello(Some(&naming()));
+    let mut kept = Kept::default();
+    let mut asker = Asker::begin(&*answers, &mut kept, b"head", header(1)).unwrap();
+    let error = asker.send(&data, &bytes(&data)).unwrap_err().to_string();
+    assert!(error.starts_with("the stream is damaged in the frame at byte 0: "), "{error}");
+    assert_eq!(kept.bytes, b"head", "nothing of it is sent");
+}
+
+#[test]
 fn an_answer_to_anything_else_than_was_asked_ends_the_stream() {
     let fits = frame(Kind::Answer, 2..18, vec![0, 0]);
     let data = frame(Kind::Data, 2..18, body(&(0..16).map(Says::Block).collect::<Vec<_>>()));

@@ -246,13 +246,40 @@ fn of_many_with_one_fingerprint_so_many_are_compared_with_each_other() {
 fn beside_a_snapshot_no_record_is_said_to_be_dead() {
     let (_sim, pool, mut twins) = alike(3);
     pool.snapshot("main@one", 0, false).unwrap();
+    // Each leaf is the volume's own by then: turning a block in it tells nobody of the snapshot's.
+    let volume = pool.volume("main").unwrap();
+    for n in 1..=3 {
+        volume.write_at((n * LEAF_BLOCKS + 1) * CHUNK as u64, &[7; CHUNK], false).unwrap();
+    }
+    pool.inner.checkpoint().unwrap();
     twins.begin_walk(&pool.inner.engine().table, pool.inner.lineage_changes());
-    let id = *twins.watched.keys().next().unwrap();
+    let watched = twins.watched.clone();
+    let (&id, &then) = watched.first_key_value().unwrap();
     let live = || pool.inner.engine().table.get(id).unwrap().live_max;
     let before = live();
     while !twins.is_empty() {
         pool.inner.share_twins(&mut twins).unwrap();
     }
     assert_eq!(pool.status().unwrap().deduplication.found, 3);
+    assert!(pool.inner.engine().table.watch(id) == Some(then));
     assert_eq!(live(), before, "the snapshot refers to them");
+}
+
+#[test]
+fn chunks_with_one_weak_fingerprint_are_told_apart_by_their_bytes_up_to_so_many() {
+    let unlike = UNLIKE_MAX as u64;
+    let (_sim, pool, pairs) = pool(FingerprintKind::Crc32, unlike + 2);
+    let inner = &pool.inner;
+    // Each comes twice, as if all had one fingerprint.
+    let (mut met, mut found, mut scratch) = (Vec::new(), Vec::new(), inner.take_scratch());
+    for _ in 0..2 {
+        for pair in &pairs {
+            inner.look_up(&[(0, *pair)], &mut met).unwrap();
+        }
+    }
+    let len: usize = met.iter().map(|met| met.pba.location.len_bytes()).sum();
+    assert_eq!(inner.compare_bytes(&met, &mut found, &mut scratch), len as u64);
+    assert_eq!(found.len() as u64, unlike, "of the first ones the second copy");
+    assert!(found.iter().all(|(first, second)| first.pba == second.pba));
+    assert_eq!(inner.counters.collisions.load(Ordering::Relaxed), unlike - 1);
 }
