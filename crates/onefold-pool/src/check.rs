@@ -400,7 +400,8 @@ pub(crate) fn for_each_entry(
     let (mut at, end) = (0, volume.blocks(inner.chunk_bytes()));
     let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
     while at < end {
-        let batch = (per_leaf - at % per_leaf).min(end - at);
+        // What is passed over ends with a leaf.
+        let batch = per_leaf.min(end - at);
         entries.clear();
         let (number, lba) = (volume.number, Lba::new(at));
         let mut own = false;

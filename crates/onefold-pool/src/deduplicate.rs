@@ -328,13 +328,7 @@ impl Inner {
         let runs_pairs: u64 = runs.whole().iter().map(Run::pairs).sum();
         let new = self.not_in_runs(state)?;
         let pairs: u64 = new.iter().map(|(_, info)| u64::from(info.chunks)).sum();
-        let worth = self.new_run_min();
-        let least = match thoroughness {
-            Thoroughness::Levels => worth,
-            Thoroughness::Idle => runs_pairs.div_ceil(WORTH_SHARE).clamp(1, worth),
-            Thoroughness::Whole => 1,
-        };
-        if pairs >= least {
+        if pairs >= least_new(thoroughness, runs_pairs, self.new_run_min()) {
             // What a run tells of is durable before it: no other containers get these numbers.
             self.flush()?;
             let (pairs, covered) = (Vec::with_capacity(pairs as usize), Vec::new());
@@ -728,6 +722,16 @@ impl Seen {
             run_bytes: runs.iter().map(Run::bytes).sum(),
             merging,
         }
+    }
+}
+
+/// So many pairs that are in no run yet are put into one, beside `runs_pairs` that are in some, if
+/// `worth` are always worth it.
+fn least_new(thoroughness: Thoroughness, runs_pairs: u64, worth: u64) -> u64 {
+    match thoroughness {
+        Thoroughness::Levels => worth,
+        Thoroughness::Idle => runs_pairs.div_ceil(WORTH_SHARE).clamp(1, worth),
+        Thoroughness::Whole => 1,
     }
 }
 

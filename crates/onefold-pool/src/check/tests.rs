@@ -118,3 +118,19 @@ fn what_is_past_the_end_of_a_volume_is_not_looked_at() {
         assert!(report.is_sound());
     }
 }
+
+#[test]
+fn a_pool_that_died_behind_a_checkpoint_was_not_stopped_cleanly() {
+    let folder = SimFolder::new();
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    volume.write_at(0, &[7; 4096], false).unwrap();
+    drop(volume);
+    pool.checkpoint().unwrap();
+    drop(pool);
+    // Nothing follows the checkpoint, but a container is not full.
+    let notes = || Pool::check_in(&folder, &mut |_, _| {}).unwrap().notes;
+    assert_eq!(notes(), ["the pool was not stopped cleanly: its journal was followed"]);
+    Pool::open(&folder, &OpenOptions::default()).unwrap().close().unwrap();
+    assert_eq!(notes(), Vec::<String>::new());
+}

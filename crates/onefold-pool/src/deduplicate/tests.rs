@@ -452,3 +452,15 @@ fn containers_that_are_being_filled_or_wait_for_that_come_into_a_run_once_they_a
     let pool = open(&folder, SMALL);
     assert_eq!(missing(&pool.inner), 1);
 }
+
+#[test]
+fn who_is_idle_makes_a_run_of_less_and_never_of_nothing() {
+    let least = |runs_pairs| {
+        use Thoroughness::{Idle, Levels, Whole};
+        [Levels, Idle, Whole].map(|thoroughness| least_new(thoroughness, runs_pairs, 1000))
+    };
+    for (runs_pairs, idle) in [(0, 1), (16, 1), (17, 2), (15_984, 999), (15_985, 1000)] {
+        assert_eq!(least(runs_pairs), [1000, idle, 1], "{runs_pairs} pairs");
+    }
+    assert_eq!(least(1 << 30), [1000, 1000, 1]);
+}

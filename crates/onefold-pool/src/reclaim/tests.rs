@@ -3,6 +3,8 @@
 
 use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
 
+use std::sync::Arc;
+
 use super::*;
 use crate::pba::Location;
 use crate::{Budgets, OpenOptions, PoolIdentity, PoolSettings};
@@ -74,6 +76,13 @@ fn the_emptiest_containers_are_taken_up_to_so_many_live_bytes_and_references() {
     assert_eq!(taken(three), [2, 3, 11]);
     let left_alone = HashSet::from([id(2), id(11)]);
     assert_eq!(numbers(&emptiest(&table, &left_alone, u64::MAX)), [3, 1, 6]);
+}
+
+#[test]
+fn a_container_is_emptied_that_gives_back_exactly_one_part_in_32() {
+    let taken = |references| emptiest(&table(&[(1, 100, references)]), &HashSet::new(), u64::MAX);
+    assert_eq!(numbers(&taken(97)), [1]);
+    assert_eq!(numbers(&taken(98)), []);
 }
 
 #[test]
@@ -331,4 +340,63 @@ fn pages_of_what_is_pinned_are_given_back_in_one_go_if_nobody_waits() {
     let back = pool.activity().punched_bytes;
     assert!(back > 2 * 200_000, "{back}");
     assert!((back..back + 10 * LEAF_BYTES).contains(&step.work_bytes), "{step:?}");
+}
+
+#[test]
+fn writers_hear_how_much_is_dead_of_what_snapshots_pin() {
+    let (folder, pool) = filled(0..FULL);
+    pool.volume("main").unwrap().trim(4096, (FULL - 1) * 4096, false).unwrap();
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let inner = &pool.inner;
+    let mut reclaim = inner.lock_reclaim();
+    inner.pinned_dead.store(7, Ordering::Relaxed);
+    for pinned in [false, true] {
+        if pinned {
+            reclaim.pinned.extend(HashSet::from([id(1)]));
+        }
+        assert!(inner.choose(&mut reclaim, Goal::Target(SpaceTarget::default())).is_none());
+        let dead = inner.engine().table.get(id(1)).unwrap().dead_bytes();
+        let expected = if pinned { dead } else { 0 };
+        assert!(dead > 200_000 && inner.pinned_dead.load(Ordering::Relaxed) == expected);
+    }
+}
+
+#[test]
+fn a_pool_that_may_not_write_any_more_does_nothing_in_the_background() {
+    let (_folder, pool) = filled(0..1);
+    assert!(pool.background(1 << 20, SpaceTarget::default()).unwrap().done);
+    pool.inner.poison.set("a test".to_owned()).unwrap();
+    let refused = pool.background(1 << 20, SpaceTarget::default());
+    assert!(matches!(refused, Err(PoolError::Poisoned(_))), "{refused:?}");
+}
+
+#[test]
+fn who_finds_no_space_gives_up_what_was_under_way_first() {
+    let (folder, pool) = filled(0..FULL);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    let inner = &pool.inner;
+    inner.engine().table.set_closing(id(1), true);
+    let (memory, pinned) = (Memory::default(), HashSet::new());
+    let emptying = Emptying { victims: vec![id(1)], phase: Phase::AskOwners(0), memory, pinned };
+    inner.lock_reclaim().work = Some(Work::Empty(emptying));
+    assert!(!inner.make_room().unwrap());
+    assert!(!inner.engine().table.get(id(1)).unwrap().closing, "it may be shared again");
+}
+
+#[test]
+fn nothing_of_a_volume_that_goes_is_moved() {
+    let (_folder, pool) = filled(0..3);
+    let state = Arc::clone(&pool.volume("main").unwrap().state);
+    let mut held = Vec::new();
+    pool.inner.map.entries(state.number, Lba::new(0), 1, &mut held).unwrap();
+    let pba = held[0].pba().unwrap();
+    let moved = |volume| {
+        let batch = [Reference { volume, lba: 0, pba }];
+        pool.inner.move_batch(&batch, &mut Records::default()).unwrap()
+    };
+    assert_eq!(moved(state.number + 1), 0, "gone");
+    state.deleting.store(true, Ordering::Release);
+    assert_eq!(moved(state.number), 0, "going");
 }
