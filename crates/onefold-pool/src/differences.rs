@@ -39,7 +39,8 @@ impl Inner {
                 at += run;
                 continue;
             }
-            let batch = (per_leaf - at % per_leaf).min(both - at);
+            // What is alike ends with a leaf.
+            let batch = per_leaf.min(both - at);
             for (number, entries) in numbers.into_iter().zip(&mut entries) {
                 entries.clear();
                 self.map.entries(number, Lba::new(at), batch, entries)?;

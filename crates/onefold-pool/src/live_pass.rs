@@ -139,8 +139,8 @@ impl Inner {
             return Ok((None, false));
         }
         let lba = Lba::new(block);
-        let per_leaf = ENTRIES_PER_PAGE as u64;
-        let whole = (per_leaf - block % per_leaf).min(end - block);
+        // What comes before it ended with a leaf, and so does the tree.
+        let whole = ENTRIES_PER_PAGE as u64;
         let mut entries = Vec::new();
         let run = self.map.not_own_run(tree, lba, end - block).and_then(|run| {
             if run == 0 {

@@ -280,7 +280,7 @@ impl Inner {
     pub fn restore_lineage(&self) -> Result<(), PoolError> {
         for snapshot in self.all_volumes() {
             let dropped = snapshot.dropped.load(Ordering::Acquire);
-            if snapshot.is_snapshot && dropped > 0 {
+            if dropped > 0 {
                 let older = self.birth_of(snapshot.parent.load(Ordering::Acquire));
                 if let Some(heir) = self.heirs(snapshot.number).first() {
                     self.map.set_left_to(heir.number, dropped, older)?;
@@ -481,5 +481,66 @@ impl Pool {
         };
         let all = self.inner.all_volumes();
         ByteSize(all.iter().filter(|v| v.is_deleting()).map(left).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{FaultKind, OpKind, SimFolder};
+
+    use super::*;
+    use crate::PoolSettings;
+
+    #[test]
+    fn a_pass_that_began_before_a_snapshot_was_taken_or_was_there_hears_of_it() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let inner = &pool.inner;
+        for fails in [true, false] {
+            let (before, mut taken) = (inner.lineage_changes(), 0);
+            let mut flusher = inner.flusher();
+            let done = inner.checkpoint_locked(&mut flusher, &mut |engine, sequence| {
+                let options = SnapshotOptions::default();
+                let snapshot =
+                    inner.take_snapshot(engine, sequence, &volume.state, "main@one", options)?;
+                taken = inner.lineage_changes();
+                if fails {
+                    folder.fail_once(&[OpKind::Write], 1, FaultKind::Enospc);
+                }
+                Ok(Some(snapshot))
+            });
+            assert_eq!(done.is_err(), fails);
+            assert!(before < taken && taken < inner.lineage_changes(), "fails: {fails}");
+        }
+    }
+
+    #[test]
+    fn a_pass_that_began_before_a_volume_is_what_its_snapshot_was_hears_of_it() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        pool.snapshot("main@one", 0, false).unwrap();
+        let inner = &pool.inner;
+        let (snapshot, mut before) = (inner.snapshot_by_name("main@one").unwrap(), 0);
+        let mut flusher = inner.flusher();
+        let first = &mut || {
+            before = inner.lineage_changes();
+            Ok(())
+        };
+        inner.become_snapshot(&mut flusher, &volume.state, &snapshot, first).unwrap();
+        assert!(before < inner.lineage_changes());
+    }
+
+    #[test]
+    fn a_snapshot_that_is_being_deleted_is_found_no_more() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.snapshot("main@one", 0, false).unwrap();
+        pool.delete_snapshot("main@one").unwrap();
+        assert_eq!(pool.inner.all_volumes().len(), 2, "it is there still");
+        let missing = |done| matches!(done, Err(PoolError::NoSnapshot { .. }));
+        assert!(missing(pool.hold_snapshot("main@one", true)));
+        assert!(missing(pool.rollback("main@one")));
+        assert!(missing(pool.delete_snapshot("main@one")));
     }
 }

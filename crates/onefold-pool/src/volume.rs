@@ -250,6 +250,7 @@ mod tests {
             let written = volume.write_at(offset, &[1; 4096], false);
             assert_eq!(written.unwrap_err().to_string(), expected);
         }
+        assert_eq!(pool.inner.counters.read.load(Ordering::Relaxed), 0, "nobody tried");
     }
 
     #[test]
@@ -268,6 +269,20 @@ mod tests {
             );
         }
         assert!(volume.block_status(1 << 20, 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn zeroes_that_are_to_be_fast_are_whole_blocks_or_none() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let options = ZeroOptions { fast_only: true, ..ZeroOptions::default() };
+        for (offset, len, fast) in
+            [(0, 0, true), (0, 1, false), (1, 4096, false), (0, 4096, true), (1, 8191, true)]
+        {
+            let zeroed = volume.write_zeroes(offset, len, options);
+            assert_eq!(!matches!(zeroed, Err(BlockError::NotFast)), fast, "{len} at {offset}");
+            assert_eq!(zeroed.is_ok(), fast);
+        }
     }
 
     #[test]

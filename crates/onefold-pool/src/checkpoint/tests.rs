@@ -3,10 +3,14 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
-use onefold_block::{BlockDevice as _, ByteSize, FaultKind, OpKind, SimFolder, SplitMix64};
+use onefold_block::{
+    BlockDevice as _, ByteSize, FaultKind, Folder as _, OpKind, SimFolder, SplitMix64,
+};
 
 use crate::format::SEQUENCE_MAX;
-use crate::{Pool, PoolSettings};
+use crate::format::superblock::Superblock;
+use crate::open::SUPER_FILES;
+use crate::{Pool, PoolError, PoolSettings};
 
 #[test]
 fn what_is_dead_goes_with_the_checkpoint_after_one_that_found_no_space() {
@@ -101,4 +105,34 @@ fn a_snapshot_of_a_checkpoint_that_found_no_space_was_never_there() {
     drop(volume);
     pool.close().unwrap();
     assert!(Pool::check_in(&folder, &mut |_, _| {}).unwrap().is_sound());
+}
+
+#[test]
+fn the_newest_checkpoint_is_written_over_itself_and_synced() {
+    let (folder, mut seen) = (SimFolder::new(), 0);
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    for _ in 0..2 {
+        pool.checkpoint().unwrap();
+        let sequence = pool.inner.flusher().sequence;
+        let name = SUPER_FILES[sequence as usize % 2];
+        let newest = Superblock::read(&*folder.open(name).unwrap(), name).unwrap().unwrap();
+        folder.ops_since(&mut seen);
+        pool.inner.affirm_checkpoint(sequence).unwrap();
+        let len = newest.len_bytes();
+        let expected = format!("Write {name} bytes 0..{len}\nSync {name}");
+        assert_eq!(folder.ops_since(&mut seen).trim_end(), expected);
+        assert_eq!(newest.sequence, sequence);
+    }
+}
+
+#[test]
+fn a_pool_that_may_not_write_any_more_writes_no_checkpoint() {
+    let (folder, mut seen) = (SimFolder::new(), 0);
+    let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    folder.ops_since(&mut seen);
+    let before = pool.inner.flusher().sequence;
+    pool.inner.poison.set("a test".to_owned()).unwrap();
+    let refused = pool.checkpoint();
+    assert!(matches!(refused, Err(PoolError::Poisoned(_))), "{refused:?}");
+    assert_eq!((folder.ops_since(&mut seen).as_str(), pool.inner.flusher().sequence), ("", before));
 }

@@ -1,7 +1,9 @@
 //! Tests: what is left of a volume that could not be made, and what lies past the end of one.
 //! Room: onefold-pool.
 
-use onefold_block::{BlockDevice as _, BlockError, CrashMode, FaultKind, OpKind, SimFolder};
+use onefold_block::{
+    BlockDevice as _, BlockError, CrashMode, FaultKind, Folder as _, OpKind, SimFolder,
+};
 use onefold_block::{WriteRequest, ZeroOptions};
 
 use super::*;
@@ -110,6 +112,36 @@ fn nothing_is_lost_in_what_a_volume_grows_by() {
 }
 
 #[test]
+fn a_part_of_the_map_that_cannot_be_read_keeps_nothing_back_of_those_before_it() {
+    let (folder, pool) = new_pool();
+    let volume = pool.create_volume("main", ByteSize(520 * CHUNK)).unwrap();
+    for block in [522, 1100] {
+        lose(&volume, block, 1);
+    }
+    drop(volume);
+    pool.close().unwrap();
+    // Of the page of the second of these alone.
+    let map = folder.open("map").unwrap();
+    let mut damaged = 0;
+    for at in (0..map.len().unwrap()).step_by(4096) {
+        let mut word = [0; 8];
+        map.read(at + (1100 - 1024) * 8, &mut word).unwrap();
+        if word == MapEntry::Lost.raw().to_le_bytes() {
+            map.write(at, &[0xA5]).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+    let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+    pool.resize_volume("main", ByteSize(530 * CHUNK), false).unwrap();
+    let (volume, mut entries) = (pool.volume("main").unwrap(), Vec::new());
+    let (map, number) = (&pool.inner.map, volume.state.number);
+    map.entries(number, Lba::new(512), 18, &mut entries).unwrap();
+    assert!(entries.iter().all(|entry| *entry == MapEntry::Hole), "{entries:?}");
+    assert!(map.entries(number, Lba::new(1100), 1, &mut entries).is_err());
+}
+
+#[test]
 fn a_change_that_finds_no_space_leaves_a_volume_as_it_was() {
     let (folder, pool) = new_pool();
     let volume = pool.create_volume("main", ByteSize(10 * CHUNK)).unwrap();
@@ -182,6 +214,8 @@ fn who_may_only_read_is_told_so_whatever_is_asked_for() {
     let volume = pool.volume("main").unwrap();
     let zeroed = volume.write_zeroes(0, 4096, ZeroOptions::default());
     assert!(matches!(zeroed, Err(BlockError::ReadOnly)));
+    // Nothing at all, too.
+    assert!(matches!(volume.write_at(0, &[], false), Err(BlockError::ReadOnly)));
 }
 
 /// As one that was on its way when the volume became shorter.
