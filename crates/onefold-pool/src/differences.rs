@@ -188,10 +188,17 @@ mod tests {
         let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
         let [one, two] =
             ["one", "two"].map(|name| pool.create_volume(name, ByteSize(1 << 20)).unwrap());
-        pool.delete_volume("two").unwrap();
-        for (now, since) in [(&one, &two), (&two, &one)] {
-            let told = now.changes_since(since, 0, 4096);
-            assert!(matches!(told, Err(PoolError::VolumeDeleted)), "{told:?}");
+        // While its map is there, and when that is gone.
+        two.state.deleting.store(true, std::sync::atomic::Ordering::Release);
+        for gone in [false, true] {
+            if gone {
+                two.state.deleting.store(false, std::sync::atomic::Ordering::Release);
+                pool.delete_volume("two").unwrap();
+            }
+            for (now, since) in [(&one, &two), (&two, &one)] {
+                let told = now.changes_since(since, 0, 4096);
+                assert!(matches!(told, Err(PoolError::VolumeDeleted)), "{told:?}");
+            }
         }
     }
 

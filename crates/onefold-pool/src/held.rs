@@ -360,4 +360,28 @@ mod tests {
             (vec![first], vec![first, second])
         );
     }
+
+    #[test]
+    fn a_check_gives_way_to_who_finds_no_space_and_says_so() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &onefold_block::SplitMix64::new(1).bytes(1 << 20), false).unwrap();
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let stored = || folder.existing_subfolder("containers").unwrap().list().unwrap();
+        let [name] = stored().try_into().unwrap();
+        let checked = pool.check_beside(&mut |_, _| {
+            pool.volume("main").unwrap().trim(0, 1 << 20, false).unwrap();
+            pool.checkpoint().unwrap();
+            assert!(stored().contains(&name));
+            assert!(pool.inner.give_way().unwrap());
+            assert!(!stored().contains(&name), "it is given back at once");
+            assert!(!pool.inner.give_way().unwrap(), "that was all");
+            true
+        });
+        assert!(matches!(checked, Err(PoolError::CheckGaveWay)), "{checked:?}");
+        assert!(pool.check_beside(&mut |_, _| true).unwrap().unwrap().is_sound());
+    }
 }

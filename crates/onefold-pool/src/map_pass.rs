@@ -92,3 +92,44 @@ impl Inner {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, Folder as _, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, Pool, PoolSettings};
+
+    #[test]
+    fn what_comes_after_a_leaf_that_is_damaged_is_visited_all_the_same() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1536 * 4096)).unwrap();
+        for (block, byte) in [(3, 1), (600, 2), (1100, 3)] {
+            volume.write_at(block * 4096, &[byte; 4096], false).unwrap();
+        }
+        let (number, mut entries) = (volume.state.number, Vec::new());
+        pool.inner.map.entries(number, Lba::new(600), 1, &mut entries).unwrap();
+        drop(volume);
+        pool.close().unwrap();
+        let map = folder.open("map").unwrap();
+        let mut damaged = 0;
+        for at in (0..map.len().unwrap()).step_by(4096) {
+            let mut word = [0; 8];
+            map.read(at + (600 - 512) * 8, &mut word).unwrap();
+            if word == entries[0].raw().to_le_bytes() {
+                map.write(at, &[0xA5]).unwrap();
+                damaged += 1;
+            }
+        }
+        assert_eq!(damaged, 1);
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        for which in [Leaves::Distinct, Leaves::OfVolumes] {
+            let (mut cursor, mut found) = (Cursor::default(), Vec::new());
+            let mut step =
+                || pool.inner.walk_leaf(&mut cursor, which, &mut |_, lba, _| found.push(lba));
+            assert!((0..100).any(|_| !step().unwrap()), "it never ends");
+            assert_eq!(found, [3, 1100], "{which:?}");
+        }
+    }
+}

@@ -179,4 +179,21 @@ mod tests {
         assert!(are(4, 100) && are(5, 1600));
         assert!(!are(3, 1600) && !are(4, 99) && !are(0, 0));
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_in_which_others_have_something_is_refused_and_left_as_it_is() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        std::fs::write(path.join("other"), "theirs").unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let identity = PoolIdentity { uuid: [1; 16], key: [2; 32] };
+        let refused = Pool::create_at(path, &PoolSettings::default(), identity);
+        assert!(matches!(refused, Err(PoolError::NotEmpty(_))), "{refused:?}");
+        let mode = std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "whoever may come in may do so still");
+        assert_eq!(std::fs::read_dir(path).unwrap().count(), 1);
+    }
 }

@@ -179,4 +179,14 @@ mod tests {
         pool.relieve().unwrap();
         assert_eq!((entries(), pool.activity().flushes), (0, flushes + 1));
     }
+
+    #[test]
+    fn little_that_has_piled_up_is_left_to_others() {
+        let (pool, volume) = pool();
+        volume.write_at(0, &[7; CHUNK], false).unwrap();
+        let flushes = || pool.inner.counters.flushes.load(Ordering::Relaxed);
+        let before = flushes();
+        pool.relieve().unwrap();
+        assert_eq!(flushes(), before);
+    }
 }

@@ -223,3 +223,33 @@ fn list_blocks(inner: &Inner, good: &BTreeSet<Location>, found: &mut Scrubbed) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::{BlockDevice as _, ByteSize, FaultKind, Folder as _, OpKind, SimFolder};
+
+    use super::*;
+    use crate::{OpenOptions, PoolSettings};
+
+    #[test]
+    fn a_damaged_header_and_what_could_not_be_read_at_first_are_named_beside_good_records() {
+        let folder = SimFolder::new();
+        let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        drop(volume);
+        pool.close().unwrap();
+        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let scrubbed = || Scrubber::after(0).step(&pool).unwrap().unwrap();
+        let problems = |found: &Scrubbed| (found.problems.len(), found.records, found.blocks_total);
+        assert_eq!(problems(&scrubbed()), (0, 1, 0));
+        folder.fail_once(&[OpKind::Read], 1, FaultKind::Eio);
+        assert_eq!(problems(&scrubbed()), (1, 1, 0));
+        let containers = folder.existing_subfolder("containers").unwrap();
+        let name = containers.list().unwrap().remove(0);
+        containers.open(&name).unwrap().write(13, &[0xA5]).unwrap();
+        let found = scrubbed();
+        assert_eq!(problems(&found), (1, 1, 0));
+        assert!(found.problems[0].contains("header"), "{found:?}");
+    }
+}

@@ -486,7 +486,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{FaultKind, OpKind, SimFolder};
+    use onefold_block::{BlockDevice as _, FaultKind, OpKind, SimFolder};
 
     use super::*;
     use crate::PoolSettings;
@@ -542,5 +542,51 @@ mod tests {
         assert!(missing(pool.hold_snapshot("main@one", true)));
         assert!(missing(pool.rollback("main@one")));
         assert!(missing(pool.delete_snapshot("main@one")));
+    }
+
+    #[test]
+    fn a_clone_s_note_has_its_space_in_checkpoints_beside_the_snapshot_s() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.set_note("main", &[7; 9000]).unwrap();
+        pool.snapshot("main@one", 0, false).unwrap();
+        let notes = || pool.inner.engine().space.notes();
+        let before = notes();
+        assert!(pool.clone_snapshot("main@one", "main", 0).is_err(), "there is one of that name");
+        assert_eq!(notes(), before);
+        drop(pool.clone_snapshot("main@one", "copy", 0).unwrap());
+        assert_eq!(notes() - before, before);
+    }
+
+    #[test]
+    fn a_snapshot_is_counted_as_gone_once_all_that_it_had_is_given_up() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        pool.snapshot("main@one", 0, false).unwrap();
+        volume.trim(0, 4096, false).unwrap();
+        let gone = || pool.inner.counters.snapshots_gone.load(Ordering::Relaxed);
+        pool.delete_snapshot("main@one").unwrap();
+        assert_eq!(gone(), 0);
+        assert!((0..100).any(|_| pool.give_up_deleted(u64::MAX).unwrap()), "it never ends");
+        assert_eq!(gone(), 1);
+    }
+
+    #[test]
+    fn a_clone_with_another_snapshot_is_not_what_a_stream_was_received_into() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        pool.snapshot("main@base", 0, false).unwrap();
+        let clone = pool.clone_snapshot("main@base", "clone", 0).unwrap();
+        clone.write_at(0, &[7; 4096], false).unwrap();
+        pool.snapshot("clone@new", 0, false).unwrap();
+        pool.snapshot("clone@other", 0, false).unwrap();
+        let adopt = || pool.adopt("clone@new", "main", "main@base");
+        assert!(matches!(adopt(), Err(PoolError::Setting(_))));
+        pool.delete_snapshot("clone@other").unwrap();
+        adopt().unwrap();
+        let mut read = [0; 4096];
+        pool.volume("main").unwrap().read_at(0, &mut read).unwrap();
+        assert_eq!(read, [7; 4096]);
     }
 }

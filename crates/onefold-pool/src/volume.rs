@@ -15,8 +15,6 @@ use crate::pba::MapEntry;
 const EXTENTS_MAX: usize = 4096;
 /// Blocks looked at for one answer, holes that are known at once aside.
 const STATUS_BLOCKS_MAX: u64 = 1 << 18;
-/// Blocks looked up together.
-const STATUS_BATCH: u64 = 4096;
 
 /// A volume of an open pool.
 #[derive(Clone)]
@@ -91,7 +89,7 @@ impl Volume {
             let run = self.inner.map.uniform_run(number, Lba::new(at), end - at).and_then(|run| {
                 if run.0 == 0 {
                     // To the end of the leaf, which is in memory now.
-                    let batch = STATUS_BATCH.min(end - at).min(leaf_rest(at));
+                    let batch = leaf_rest(at).min(end - at);
                     self.inner.map.entries(number, Lba::new(at), batch, &mut entries)?;
                 }
                 Ok(run)

@@ -108,12 +108,11 @@ impl Inner {
     ) -> Result<(), PoolError> {
         let mut todo: Vec<ChunkWrite<'_>>;
         let mut left = writes;
-        for pass in 0..=SHARING_PASSES {
+        // What could not be shared so often is simply stored.
+        for sharing in [Sharing::Wanted; SHARING_PASSES].into_iter().chain([Sharing::Off]) {
             if left.is_empty() {
                 return Ok(());
             }
-            // What could not be shared so often is simply stored.
-            let sharing = if pass < SHARING_PASSES { Sharing::Wanted } else { Sharing::Off };
             let end = |write: &ChunkWrite<'_>| (write.lba.get() + 1) * self.chunk_bytes() as u64;
             let end = (reach == Reach::Inside).then(|| left.iter().map(end).max()).flatten();
             let conflicts = self.write_once((volume, end), left, sharing, scratch)?;

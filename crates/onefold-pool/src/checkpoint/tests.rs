@@ -129,10 +129,29 @@ fn the_newest_checkpoint_is_written_over_itself_and_synced() {
 fn a_pool_that_may_not_write_any_more_writes_no_checkpoint() {
     let (folder, mut seen) = (SimFolder::new(), 0);
     let pool = crate::empty_pool::new(&folder, &PoolSettings::default());
+    let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    let inner = &pool.inner;
+    volume.write_at(0, &[7; 4096], false).unwrap();
+    let before = inner.flusher().sequence;
+    inner.poison.set("a test".to_owned()).unwrap();
+    let refused = |done: Result<(), PoolError>| {
+        assert!(matches!(done, Err(PoolError::Poisoned(_))), "{done:?}");
+        assert_eq!(inner.flusher().sequence, before);
+    };
     folder.ops_since(&mut seen);
-    let before = pool.inner.flusher().sequence;
-    pool.inner.poison.set("a test".to_owned()).unwrap();
-    let refused = pool.checkpoint();
-    assert!(matches!(refused, Err(PoolError::Poisoned(_))), "{refused:?}");
-    assert_eq!((folder.ops_since(&mut seen).as_str(), pool.inner.flusher().sequence), ("", before));
+    refused(pool.checkpoint());
+    refused(inner.checkpoint_or_undo(&mut |_| Ok(()), || panic!("nothing was done")));
+    assert_eq!(folder.ops_since(&mut seen), "", "nothing is flushed either");
+    let done = inner.checkpoint_locked(&mut inner.flusher(), &mut |_, _| Ok(None));
+    refused(done);
+}
+
+#[test]
+fn a_checkpoint_of_which_a_part_may_count_stops_a_pool_and_no_other_does() {
+    for (ahead, stops) in [(1, false), (0, true)] {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let newest = pool.inner.flusher().sequence;
+        pool.inner.doubt_checkpoint(newest + ahead);
+        assert_eq!(pool.inner.poison.get().is_some(), stops, "{ahead} ahead");
+    }
 }
