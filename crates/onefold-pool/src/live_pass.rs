@@ -144,7 +144,7 @@ impl Inner {
         let mut entries = Vec::new();
         let run = self.map.not_own_run(tree, lba, end - block).and_then(|run| {
             if run == 0 {
-                entries.reserve_exact(whole as usize);
+                entries.reserve(whole as usize);
                 self.map.entries(tree, lba, whole, &mut entries)?;
             }
             Ok(if run == 0 { whole } else { run })

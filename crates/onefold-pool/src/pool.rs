@@ -196,4 +196,15 @@ mod tests {
         assert_eq!(mode & 0o777, 0o755, "whoever may come in may do so still");
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 1);
     }
+
+    #[test]
+    fn a_folder_without_a_pool_is_refused_and_gets_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        for read_only in [false, true] {
+            let options = OpenOptions { read_only, ..OpenOptions::default() };
+            let refused = Pool::open_at(folder.path(), &options).map(drop);
+            assert!(matches!(refused, Err(PoolError::NoPool)), "{refused:?}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+    }
 }

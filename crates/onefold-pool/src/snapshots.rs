@@ -486,7 +486,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use onefold_block::{BlockDevice as _, FaultKind, OpKind, SimFolder};
+    use onefold_block::{BlockDevice as _, FaultKind, OpKind, SimFolder, ZeroOptions};
 
     use super::*;
     use crate::PoolSettings;
@@ -568,8 +568,12 @@ mod tests {
         let gone = || pool.inner.counters.snapshots_gone.load(Ordering::Relaxed);
         pool.delete_snapshot("main@one").unwrap();
         assert_eq!(gone(), 0);
+        let changes = pool.inner.lineage_changes();
         assert!((0..100).any(|_| pool.give_up_deleted(u64::MAX).unwrap()), "it never ends");
         assert_eq!(gone(), 1);
+        assert!(pool.inner.lineage_changes() > changes, "passes that began before hear of it");
+        pool.inner.poison.set("a test".to_owned()).unwrap();
+        assert!(matches!(pool.give_up_deleted(1), Err(PoolError::Poisoned(_))));
     }
 
     #[test]
@@ -585,8 +589,36 @@ mod tests {
         assert!(matches!(adopt(), Err(PoolError::Setting(_))));
         pool.delete_snapshot("clone@other").unwrap();
         adopt().unwrap();
+        let names = |of| pool.snapshots(Some(of)).unwrap().into_iter().map(|found| found.name);
+        assert_eq!(names("main").collect::<Vec<_>>(), ["main@base", "main@new"]);
         let mut read = [0; 4096];
         pool.volume("main").unwrap().read_at(0, &mut read).unwrap();
         assert_eq!(read, [7; 4096]);
+    }
+
+    #[test]
+    fn a_volume_that_was_written_to_since_takes_nothing_over_and_stays_as_it_is() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        pool.snapshot("main@base", 0, false).unwrap();
+        drop(pool.clone_snapshot("main@base", "clone", 0).unwrap());
+        pool.snapshot("clone@new", 0, false).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        let before = pool.inner.all_volumes().len();
+        let refused = pool.adopt("clone@new", "main", "main@base");
+        assert!(matches!(refused, Err(PoolError::ChangedSince { .. })), "{refused:?}");
+        assert_eq!(pool.inner.all_volumes().len(), before, "no snapshot was made for it");
+    }
+
+    #[test]
+    fn zeroes_are_nothing_that_a_snapshot_alone_holds() {
+        let pool = crate::empty_pool::new(&SimFolder::new(), &PoolSettings::default());
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        volume.write_at(0, &[7; 4096], false).unwrap();
+        let options = ZeroOptions { no_hole: true, ..ZeroOptions::default() };
+        volume.write_zeroes(4096, 4096, options).unwrap();
+        pool.snapshot("main@one", 0, false).unwrap();
+        volume.write_at(0, &[8; 3 * 4096], false).unwrap();
+        assert_eq!(pool.alone(None).unwrap(), [("main@one".to_owned(), Some(4096))]);
     }
 }
