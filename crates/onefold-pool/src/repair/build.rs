@@ -44,6 +44,7 @@ pub fn build(
     let mut frozen = inner.map.freeze(sequence);
     inner.map.write_out(&mut frozen)?;
     inner.files.map.write(0, &map_header(&inner.identity))?;
+    inner.map.checkpoint_is_durable();
     let references = count(inner, &frozen)?;
     let mut superblock = inner.superblock(sequence, &inner.engine());
     for volume in &mut superblock.volumes {

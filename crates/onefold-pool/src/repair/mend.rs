@@ -183,6 +183,7 @@ pub fn mend(inner: &Inner, places: &mut Places<'_>, lost: &mut ByVolume) -> Resu
             lost.insert(volume.number, found);
         }
     }
+    inner.map.forget_clean();
     Ok(())
 }
 

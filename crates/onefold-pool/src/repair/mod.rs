@@ -355,6 +355,7 @@ impl Planner {
             }
         }
         if self.hurt || !self.lost.is_empty() {
+            self.write_out()?;
             let mut settled = Settled::new(self.inner.map.file_slots()?);
             let (inner, lost) = (&self.inner, &self.lost);
             let since = (kept, self.base.sequence + 1);
