@@ -133,7 +133,7 @@ fn a_part_of_the_map_that_cannot_be_read_keeps_nothing_back_of_those_before_it()
     }
     assert_eq!(damaged, 1);
     let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
-    pool.resize_volume("main", ByteSize(530 * CHUNK), false).unwrap();
+    pool.resize_volume("main", ByteSize(1200 * CHUNK), false).unwrap();
     let (volume, mut entries) = (pool.volume("main").unwrap(), Vec::new());
     let (map, number) = (&pool.inner.map, volume.state.number);
     map.entries(number, Lba::new(512), 18, &mut entries).unwrap();
