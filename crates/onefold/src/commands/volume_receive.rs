@@ -307,8 +307,14 @@ impl<'a> Receive<'a> {
             stored = self.store(reader, &*volume, &to, there)?;
             drop(volume);
             self.resize(self.header.size_bytes)?;
-            let request =
-                SnapshotRequest { name: received.clone(), hold: false, identity: Some(identity) };
+            // Rules of what to keep go by when it was made, not by when it came here.
+            let made = self.header.created_seconds;
+            let request = SnapshotRequest {
+                name: received.clone(),
+                hold: false,
+                identity: Some(identity),
+                created_s: (made != 0).then_some(made),
+            };
             self.call(&table::VOLUME_SNAPSHOT, &request)?;
         }
         self.finish(&to, received)?;
@@ -439,6 +445,8 @@ impl<'a> Receive<'a> {
 
 #[cfg(test)]
 mod tests {
+    use onefold_pool::{OpenOptions, Pool};
+
     use crate::commands::heard::Folder;
 
     const MIB: usize = 1 << 20;
@@ -531,6 +539,24 @@ mod tests {
         let another = here.refused("volume import ./to other ./a", 2);
         assert!(another.contains("there is another snapshot 'other@a'"), "{another}");
         assert_eq!(volumes(&here, "to"), ["main", "second", "other"]);
+    }
+
+    #[test]
+    fn a_copy_of_a_snapshot_was_made_when_that_was_made() {
+        let here = streams();
+        let pool = Pool::open_at(&here.path("from"), &OpenOptions::default()).unwrap();
+        // The second one's time is not known: it counts from when it came here.
+        pool.snapshot("main@old", 1_000_000_000, false).unwrap();
+        pool.snapshot("main@timeless", 0, false).unwrap();
+        pool.close().unwrap();
+        here.ok("volume export ./from main@old ./aged --stream");
+        here.ok("volume export ./from main@timeless ./timeless --since main@old");
+        here.ok("volume import ./to main ./aged");
+        here.ok("volume import ./to main ./timeless --onto main");
+        let json = here.ok("volume list ./to --snapshots --json").json();
+        let made = |n: usize| json["snapshots"][n]["created_s"].as_u64().unwrap();
+        assert_eq!(made(0), 1_000_000_000);
+        assert!(made(1) > 1_000_000_000, "{json}");
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct SnapshotRequest {
     /// Of a copy of another pool's snapshot: that one's identity, 16 hexadecimal digits.
     #[serde(default)]
     pub identity: Option<String>,
+    /// Of a copy of another pool's snapshot: when that was made, in seconds since 1970.
+    #[serde(default)]
+    pub created_s: Option<u64>,
 }
 
 /// A clone to make.
@@ -82,13 +85,14 @@ fn now() -> u64 {
 
 /// Make a snapshot.
 pub fn operate_snapshot(context: &Context<'_>, request: &SnapshotRequest) -> Result<Report> {
-    let SnapshotRequest { name, hold, identity } = request;
+    let SnapshotRequest { name, hold, identity, created_s } = request;
     let identity = match identity {
         None => u64::from_le_bytes(random()?),
         Some(text) => identity_of(text)
             .ok_or_else(|| Failure::nothing_done(format!("'{text}' is no identity")))?,
     };
-    let options = SnapshotOptions { created_seconds: now(), held: *hold, identity };
+    let created_seconds = created_s.unwrap_or_else(now);
+    let options = SnapshotOptions { created_seconds, held: *hold, identity };
     context.pool.snapshot_as(name, options).map_err(|error| context.failed(error))?;
     Ok(Report::note(format!("made snapshot '{name}'{}", if *hold { ", held" } else { "" })))
 }
@@ -159,7 +163,8 @@ fn call(
 
 /// Make a snapshot, and say so.
 pub fn snapshot(args: &VolumeSnapshotArgs, printer: &Printer) -> Result<()> {
-    let request = SnapshotRequest { name: args.name.clone(), hold: args.hold, identity: None };
+    let (name, hold) = (args.name.clone(), args.hold);
+    let request = SnapshotRequest { name, hold, identity: None, created_s: None };
     call(&args.pool, &table::VOLUME_SNAPSHOT, &request, printer)
 }
 
@@ -217,7 +222,7 @@ mod tests {
         pool.create_volume("v", ByteSize(1 << 20)).unwrap();
         let make = |name: &str, identity: &str| {
             let (name, identity) = (name.to_owned(), Some(identity.to_owned()));
-            let request = SnapshotRequest { name, hold: false, identity };
+            let request = SnapshotRequest { name, hold: false, identity, created_s: None };
             heard::operate(&pool, &table::VOLUME_SNAPSHOT, &request)
         };
         assert_eq!(make("v@a", "ab").unwrap_err().message, "'ab' is no identity");
