@@ -29,6 +29,11 @@ impl Volume {
         self.state.name()
     }
 
+    /// Its number: no other volume or snapshot of the pool has it, or ever had it.
+    pub fn number(&self) -> u32 {
+        self.state.number
+    }
+
     /// Whether this is a handle of the same volume, whatever either was called when it was made.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.state, &other.state)

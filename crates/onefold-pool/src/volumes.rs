@@ -222,6 +222,12 @@ impl Pool {
         Ok(Volume { inner: Arc::clone(&self.inner), state })
     }
 
+    /// The volume or snapshot with a number, whatever it is called by now; none once it is deleted.
+    pub fn volume_of_number(&self, number: u32) -> Option<Volume> {
+        let state = self.inner.volume_by_number(number).filter(|state| !state.is_deleting())?;
+        Some(Volume { inner: Arc::clone(&self.inner), state })
+    }
+
     /// All volumes, in the order in which they were made.
     pub fn volumes(&self) -> Vec<Volume> {
         let handle = |state| Volume { inner: Arc::clone(&self.inner), state };

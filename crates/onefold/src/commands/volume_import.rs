@@ -71,21 +71,14 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
         (moved, _) => moved,
     };
     let size = ByteSize(volume.size_bytes());
-    let whole = moved.and_then(|moved| {
-        volume.flush().map_err(|error| Failure::volume(&args.name, &error))?;
-        if made {
-            if interrupt::asked() {
-                return Err(interrupt::failure(""));
-            }
-            import.rename()?;
-        }
-        Ok(moved)
-    });
+    let whole = moved.and_then(|moved| import.complete(&*volume, made).map(|()| moved));
+    // What another import has begun under the same name is not given up with this one.
+    let is_ours = whole.is_ok() || !volume.has_lost_its_name();
     drop(volume);
     let moved = match whole {
         Ok(moved) => moved,
         Err(failure) => {
-            let failure = import.give_up(failure, made);
+            let failure = import.give_up(failure, made, is_ours);
             let closed = door.close();
             return Err(match closed {
                 Ok(()) => failure,
@@ -155,7 +148,8 @@ impl Import<'_> {
         let name = incomplete(name);
         if volumes.iter().any(|volume| volume.name == name) {
             let at = args.pool.display();
-            let message = format!("volume '{name}' is there: an import that did not end");
+            let message =
+                format!("volume '{name}' is there: an import that did not end, or has not yet");
             return Err(Failure::nothing_done(message)
                 .hint(format!("remove it with: onefold volume delete {at} {name}")));
         }
@@ -185,6 +179,23 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// Make what was written durable, and give a volume that was made for it its name.
+    fn complete(&self, volume: &dyn Asked, made: bool) -> Result<()> {
+        volume.flush().map_err(|error| Failure::volume(&self.args.name, &error))?;
+        if !made {
+            return Ok(());
+        }
+        if interrupt::asked() {
+            return Err(interrupt::failure(""));
+        }
+        if volume.has_lost_its_name() {
+            let name = incomplete(&self.args.name);
+            let message = format!("volume '{name}' was deleted or renamed meanwhile");
+            return Err(Failure::bad(message));
+        }
+        self.rename()
+    }
+
     /// Give the volume that was filled its name.
     fn rename(&self) -> Result<()> {
         let (name, to) = (incomplete(&self.args.name), self.args.name.clone());
@@ -198,8 +209,11 @@ impl Import<'_> {
     }
 
     /// Leave no volume that looks whole.
-    fn give_up(&self, failure: Failure, made: bool) -> Failure {
+    fn give_up(&self, failure: Failure, made: bool, is_ours: bool) -> Failure {
         let name = &self.args.name;
+        if made && !is_ours {
+            return failure.left(&format!("volume '{name}' was not made"));
+        }
         if !made {
             // What came before the failure is as good as it was; the pool says so if not.
             return failure.left(&format!(

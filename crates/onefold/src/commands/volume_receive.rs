@@ -385,6 +385,9 @@ impl<'a> Receive<'a> {
                 // Where that fails, it stands where it was marked last.
                 let _ = receiver.mark(stands);
                 let kept = receiver.marked_bytes();
+                if volume.has_lost_its_name() {
+                    return Err(failure.left(&format!("'{to}' was deleted or renamed meanwhile")));
+                }
                 Err(self.give_up(failure, to, kept))
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use onefold_block::ByteSize;
 use onefold_pool::Budgets;
-use onefold_pool::stream::{Frame, StreamReader};
+use onefold_pool::stream::{Frame, Names, StreamReader};
 use serde::Serialize;
 
 use super::volume_delete::is_snapshot;
@@ -44,7 +44,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     let nonsense = |problem: String| Failure::bad(format!("a part of the stream: {problem}"));
     let head = part(None)?;
     let reader = StreamReader::open(head.as_slice()).map_err(|e| nonsense(e.to_string()))?;
-    let size = reader.header().size_bytes;
+    let (size, names) = (reader.header().size_bytes, reader.header().names);
     let mut from = args.resume.unwrap_or(0);
     // A place that there is not is refused before anything is written.
     let mut frame = part(Some(from))?;
@@ -60,8 +60,9 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         let bar = progress::bytes(printer, "exporting", Some(size));
         write(&head)?;
         loop {
-            write(&frame)?;
             let made = Frame::decode(&frame).map_err(nonsense)?;
+            must_be_of(names, &made).map_err(nonsense)?;
+            write(&frame)?;
             if made.is_end() {
                 return Ok(());
             }
@@ -78,6 +79,15 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         .and_then(|()| target.finish())
         .map_err(|failure: Failure| left.into_iter().fold(failure, Failure::hint))?;
     say(args, (size, at), started, printer)
+}
+
+/// Refuse a frame of another stream: a server is asked for each by names, which another snapshot
+/// may have got meanwhile.
+fn must_be_of(names: Names, frame: &Frame) -> std::result::Result<(), String> {
+    if frame.names == names {
+        return Ok(());
+    }
+    Err("it is of another snapshot than the one before".to_owned())
 }
 
 /// Refuse names that are none of a snapshot.
@@ -123,4 +133,32 @@ fn say(
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_pool::SnapshotOptions;
+
+    use super::*;
+    use crate::test_pool;
+
+    #[test]
+    fn a_frame_of_a_snapshot_that_got_the_name_is_not_taken_for_the_next_one() {
+        let pool = test_pool::pool();
+        drop(pool.create_volume("main", ByteSize(1 << 20)).unwrap());
+        for (name, identity) in [("main@a", 5), ("main@b", 6)] {
+            let options = SnapshotOptions { created_seconds: 1, held: false, identity };
+            pool.snapshot_as(name, options).unwrap();
+        }
+        let mut head = Vec::new();
+        pool.stream_header("main@a", None, &mut head).unwrap();
+        let names = StreamReader::open(head.as_slice()).unwrap().header().names;
+        let judged = |name, base| {
+            let mut bytes = Vec::new();
+            pool.stream_frame(name, base, 0, &mut bytes).unwrap();
+            must_be_of(names, &Frame::decode(&bytes).unwrap()).is_ok()
+        };
+        assert!(judged("main@a", None));
+        assert!(!judged("main@b", None) && !judged("main@a", Some("main@b")));
+    }
 }

@@ -86,6 +86,22 @@ pub fn extents_of(bytes: &[u8], len: u64) -> Result<Vec<Extent>, BlockError> {
     if some && told.is_some_and(|told| told <= len) { Ok(extents) } else { Err(nonsense()) }
 }
 
+/// The volume of that name, or the one with the number that is asked for: who has begun to read or
+/// write a volume goes on with that one, though another has its name by now.
+fn volume_of(pool: &Pool, name: &str, request: &Request) -> Result<Volume, Response> {
+    if let Some(number) = request.asked("volume") {
+        let found = number.parse().ok().and_then(|number| pool.volume_of_number(number));
+        let gone = || Response::error(404, &format!("volume '{name}' was deleted meanwhile"));
+        return found.ok_or_else(gone);
+    }
+    pool.volume(name).map_err(|error| match error {
+        PoolError::NoVolume { .. } | PoolError::NoSnapshot { .. } => {
+            Response::error(404, &error.to_string())
+        }
+        error => told(&error.into()),
+    })
+}
+
 /// The answer to a request for a piece of a volume. `path` is what comes behind `data/`.
 pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request) -> Response {
     let (name, what) = path.split_once('/').unwrap_or((path, ""));
@@ -95,12 +111,9 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
     if let Some(what) = what.strip_prefix("recording") {
         return recording(exports, (name, what), request);
     }
-    let volume = match pool.volume(name) {
+    let volume = match volume_of(pool, name, request) {
         Ok(volume) => volume,
-        Err(error @ (PoolError::NoVolume { .. } | PoolError::NoSnapshot { .. })) => {
-            return Response::error(404, &error.to_string());
-        }
-        Err(error) => return told(&error.into()),
+        Err(refused) => return refused,
     };
     let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());
     let (offset, length) = (number("offset"), number("length"));
@@ -108,6 +121,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
         (Method::Get, "", ..) => Ok(json!({
             "size_bytes": volume.size_bytes(),
             "block_bytes": volume.preferred_block_bytes(),
+            "number": volume.number(),
         })),
         (Method::Get, "bytes", Some(offset), Some(length)) => {
             return match read(&volume, offset, length) {
@@ -294,7 +308,7 @@ mod tests {
             answer
         };
         let size: Value = serde_json::from_slice(&done("GET main", &[])).unwrap();
-        assert_eq!(size, json!({ "size_bytes": 8 << 20, "block_bytes": 4096 }));
+        assert_eq!(size, json!({ "size_bytes": 8 << 20, "block_bytes": 4096, "number": 1 }));
         done("PUT main/bytes?offset=4096", &[7; 8192]);
         assert!(done("GET main/bytes?offset=4095&length=3", &[]) == [0, 7, 7]);
         let extents = |line: &str| {
@@ -320,6 +334,34 @@ mod tests {
         for line in ["GET nosuch", "GET main/bytes?offset=0", "GET main/else", "PUT main"] {
             assert_eq!(ask(line, &[]).0, 404, "{line}");
         }
+    }
+
+    #[test]
+    fn who_has_begun_with_a_volume_goes_on_with_that_one_whatever_is_called_so_by_now() {
+        let pool = pool();
+        let ask = |line: &str, body: &[u8]| ask(&pool, line, body);
+        let number = pool.volume("main").unwrap().number();
+        pool.rename_volume("main", "old").unwrap();
+        pool.create_volume("main", ByteSize(8 << 20)).unwrap();
+        let first = |name: &str| {
+            let mut bytes = [0; 1];
+            pool.volume(name).unwrap().read_at(0, &mut bytes).unwrap();
+            bytes[0]
+        };
+        let write = format!("PUT main/bytes?offset=0&volume={number}");
+        assert_eq!(ask(&write, &[7; 4096]).0, 200);
+        assert_eq!((first("old"), first("main")), (7, 0));
+        assert_eq!(ask("PUT main/bytes?offset=0", &[8; 4096]).0, 200);
+        let read = format!("GET main/bytes?offset=0&length=1&volume={number}");
+        assert_eq!(ask(&read, &[]), (200, vec![7]));
+        // Once it is gone it is not taken for the other one.
+        pool.delete_volume("old").unwrap();
+        for line in [write, read, "GET main/extents?offset=0&length=1&volume=x".to_owned()] {
+            let (status, why) = ask(&line, &[9; 4096]);
+            assert_eq!(status, 404, "{line}");
+            assert!(String::from_utf8(why).unwrap().contains("'main' was deleted meanwhile"));
+        }
+        assert_eq!(first("main"), 8);
     }
 
     #[test]

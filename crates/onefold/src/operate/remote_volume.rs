@@ -27,6 +27,12 @@ pub trait Asked: BlockDevice + Send + Sync {
 
     /// It was given this size.
     fn resized(&self, size_bytes: u64);
+
+    /// Whether nothing has the name any more by which it was opened, or another one: what is done
+    /// by name does not happen to it. Of a pool that this process has, nobody takes names away.
+    fn has_lost_its_name(&self) -> bool {
+        false
+    }
 }
 
 impl Asked for Volume {
@@ -45,6 +51,8 @@ pub struct RemoteVolume {
     name: String,
     size_bytes: AtomicU64,
     block_bytes: u32,
+    /// By which the server knows it again when it is renamed, and another one gets its name.
+    number: Option<u64>,
     idle: Mutex<Vec<Client>>,
 }
 
@@ -58,6 +66,11 @@ fn failed(source: std::io::Error) -> BlockError {
 
 /// The error that an answer tells.
 fn told<T>(answer: &Answer, name: &str) -> std::result::Result<T, BlockError> {
+    if answer.status == NO_VOLUME {
+        let about: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let why = about["error"]["message"].as_str().unwrap_or("there is no such volume");
+        return Err(failed(std::io::Error::other(why.to_owned())));
+    }
     Err(serde_json::from_slice::<Told>(&answer.body).map_or_else(
         |_| failed(std::io::Error::other("its answer makes no sense")),
         |told| data::error_of(told, name),
@@ -72,6 +85,7 @@ impl RemoteVolume {
             name: name.to_owned(),
             size_bytes: AtomicU64::default(),
             block_bytes: 4096,
+            number: None,
             idle: Mutex::default(),
         };
         let failed = |error: BlockError| Failure::volume(name, &error);
@@ -90,6 +104,7 @@ impl RemoteVolume {
         let (size, block) = told.filter(|(_, block)| *block > 0).ok_or_else(nonsense)?;
         *volume.size_bytes.get_mut() = size;
         volume.block_bytes = block.try_into().map_err(|_| nonsense())?;
+        volume.number = number("number");
         Ok(volume)
     }
 
@@ -110,6 +125,26 @@ impl RemoteVolume {
         what: &str,
         body: &[u8],
     ) -> std::result::Result<Answer, BlockError> {
+        let path = self.path(what);
+        let path = match (self.number, what.contains('?')) {
+            (None, _) => path,
+            (Some(number), true) => format!("{path}&volume={number}"),
+            (Some(number), false) => format!("{path}?volume={number}"),
+        };
+        self.answer_at(method, &path, body)
+    }
+
+    /// Where a part of whatever has its name is.
+    fn path(&self, what: &str) -> String {
+        format!("/api/v1/data/{}{what}", encoded(self.name.as_bytes()))
+    }
+
+    fn answer_at(
+        &self,
+        method: Method,
+        path: &str,
+        body: &[u8],
+    ) -> std::result::Result<Answer, BlockError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();
         let mut client = match kept {
@@ -118,8 +153,7 @@ impl RemoteVolume {
                 failed(std::io::Error::other("it is gone, and what was not flushed may be too"))
             })?,
         };
-        let path = format!("/api/v1/data/{}{what}", encoded(self.name.as_bytes()));
-        let answer = client.ask(method, &path, body).map_err(|error| match error {
+        let answer = client.ask(method, path, body).map_err(|error| match error {
             ClientError::Io(error) => failed(error),
             error @ ClientError::Nonsense(_) => failed(std::io::Error::other(error)),
         })?;
@@ -258,6 +292,14 @@ impl Asked for RemoteVolume {
 
     fn resized(&self, size_bytes: u64) {
         self.size_bytes.store(size_bytes, Ordering::Release);
+    }
+
+    fn has_lost_its_name(&self) -> bool {
+        // Where the server tells nothing, nothing is known.
+        let Ok(answer) = self.answer_at(Method::Get, &self.path(""), &[]) else { return false };
+        let about: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let number = about.get("number").and_then(Value::as_u64);
+        answer.status == NO_VOLUME || (answer.status == OK && number != self.number)
     }
 }
 

@@ -55,6 +55,37 @@ fn it_is_a_device_like_any_other() {
     assert!(read == vec![0; 2 << 20]);
 }
 
+#[test]
+fn it_is_the_same_volume_whatever_has_its_name_by_now() {
+    let pool = test_pool::pool();
+    let exports = Arc::new(PoolExports::new(pool.clone(), None));
+    let at = tempfile::tempdir().unwrap();
+    let served = Arc::new(Served { pool: pool.clone(), exports });
+    let server =
+        Server::on_socket(Bound::new(at.path()).unwrap(), served, Limits::default()).unwrap();
+    let size = ByteSize(1 << 20);
+    pool.create_volume("a", size).unwrap();
+    let a = RemoteVolume::open(at.path(), "a").unwrap();
+    assert!(!a.has_lost_its_name());
+    pool.rename_volume("a", "b").unwrap();
+    assert!(a.has_lost_its_name());
+    pool.create_volume("a", size).unwrap();
+    assert!(a.has_lost_its_name());
+    a.write_at(0, &[7; 4096], true).unwrap();
+    let read = |volume: &dyn BlockDevice| {
+        let mut read = [0; 4096];
+        volume.read_at(0, &mut read).map(|()| read[0])
+    };
+    let byte = |name| read(&pool.volume(name).unwrap()).unwrap();
+    assert_eq!((byte("a"), byte("b"), read(&a).unwrap()), (0, 7, 7));
+    pool.delete_volume("b").unwrap();
+    let gone = a.write_at(0, &[8; 4096], false).unwrap_err().to_string();
+    assert!(gone.ends_with("volume 'a' was deleted meanwhile"), "{gone}");
+    assert_eq!(byte("a"), 0);
+    drop(server);
+    assert!(!a.has_lost_its_name(), "nobody says so");
+}
+
 /// A server of something else, which counts how often it is told to flush.
 #[derive(Default)]
 struct Other(AtomicUsize);
