@@ -89,7 +89,8 @@ impl LiveRecording {
     pub fn fetch(&self) -> Fetched {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         // Looked at first: what was handed over before the end is among the frames.
-        let ended = self.recording.ended().map(str::to_owned);
+        let deleted = || self.volume.is_deleted().then_some("the volume was deleted");
+        let ended = self.recording.ended().or_else(deleted).map(str::to_owned);
         let requests = self.recording.requests();
         let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         let frames = self.recording.begun(&frames).0.concat();
@@ -113,6 +114,19 @@ mod tests {
 
     use super::*;
     use crate::test_pool;
+
+    #[test]
+    fn with_its_volume_it_ends_and_what_came_before_is_fetched() {
+        let pool = test_pool::pool();
+        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+        let recording = LiveRecording::new(1, &volume, 512).unwrap();
+        let plain: Arc<dyn BlockDevice> = Arc::new(volume.clone());
+        recording.device(&plain).write_at(0, &[1; 512], false).unwrap();
+        pool.delete_volume("main").unwrap();
+        let last = recording.fetch();
+        assert!(last.requests == 1 && !last.frames.is_empty());
+        assert_eq!(last.ended.as_deref(), Some("the volume was deleted"));
+    }
 
     #[test]
     fn what_nobody_fetches_ends_the_recording_and_what_is_fetched_is_whole() {
