@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Result};
@@ -52,6 +52,13 @@ pub fn watch() -> Result<()> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed)?;
     Ok(())
+}
+
+/// From now on a file that reaches the size that this process may write (`ulimit -f`) is an error
+/// of that write, as on a full disk, and not the end of the process.
+pub fn let_limits_of_files_be_errors() {
+    // Where it cannot be had, the limit still holds.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Whether whoever started this process wants it to live through a signal, as `nohup` does.

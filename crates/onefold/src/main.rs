@@ -90,6 +90,7 @@ fn work() -> ExitCode {
     for why in &parsed.passed_over {
         printer.warning(&format!("going on without the pool's own settings: {why}"));
     }
+    interrupt::let_limits_of_files_be_errors();
     // Servers hear of signals in their own way.
     let watching = if parsed.args.command.serves() { Ok(()) } else { interrupt::watch() };
     match watching.and_then(|()| run(&parsed, &printer)) {

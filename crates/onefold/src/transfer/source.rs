@@ -78,7 +78,7 @@ impl Source {
         }
         let mut head = Vec::new();
         (&file).take(DETECT_BYTES as u64).read_to_end(&mut head).map_err(unusable)?;
-        if is_snapshot(&head, choice) {
+        if is_snapshot(&head, choice, &path)? {
             file.rewind().map_err(unusable)?;
             return Ok(Self { path, kind: Kind::Snapshot(Box::new(file)) });
         }
@@ -107,7 +107,7 @@ impl Source {
         let mut head = Vec::new();
         let read = (&mut pipe).take(DETECT_BYTES as u64).read_to_end(&mut head);
         read.map_err(|error| Failure::unusable("read", &path, error))?;
-        if is_snapshot(&head, choice) {
+        if is_snapshot(&head, choice, &path)? {
             pipe.head = Cursor::new(head);
             return Ok(Self { path, kind: Kind::Snapshot(Box::new(pipe)) });
         }
@@ -229,9 +229,22 @@ impl Source {
     }
 }
 
-/// Whether these are the first bytes of the stream of a snapshot, and to be taken as that.
-fn is_snapshot(head: &[u8], choice: Choice) -> bool {
-    choice == Choice::Auto && head.starts_with(stream::MAGIC)
+/// What helps where a file is taken for something that it is not.
+const AS_IT_IS: &str = "--format raw takes the bytes of the file as they are";
+
+/// Whether these are the first bytes of the stream of a snapshot, and to be taken as that. Refused
+/// where they are all there is, and less than what such a stream begins with: who sent it did not
+/// come far, and it would make a volume of a few bytes.
+fn is_snapshot(head: &[u8], choice: Choice, path: &Path) -> Result<bool> {
+    if choice != Choice::Auto {
+        return Ok(false);
+    }
+    if !head.is_empty() && head.len() < stream::MAGIC.len() && stream::MAGIC.starts_with(head) {
+        let at = path.display();
+        let message = format!("'{at}' ends where the stream of a snapshot has hardly begun");
+        return Err(Failure::nothing_done(message).hint(AS_IT_IS));
+    }
+    Ok(head.starts_with(stream::MAGIC))
 }
 
 /// A pipe whose first bytes were looked at. It ends when the command is interrupted.
@@ -289,7 +302,6 @@ fn inside(
 pub fn image_refused(path: &Path, error: &ImageError) -> Failure {
     let at = path.display();
     let failure = Failure::nothing_done(format!("'{at}': {error}"));
-    let as_it_is = "--format raw takes the bytes of the file as they are";
     match error {
         ImageError::Io(error) => return Failure::unusable("read", path, error),
         ImageError::NotRead(format) if format.is_compressed_stream() => {
@@ -303,7 +315,7 @@ pub fn image_refused(path: &Path, error: &ImageError) -> Failure {
         }
         _ => failure,
     }
-    .hint(as_it_is)
+    .hint(AS_IT_IS)
 }
 
 /// The run at `at`: bytes of hole, then bytes of data. A file that cannot tell is all data.
@@ -414,8 +426,22 @@ mod tests {
         let path = folder.path().join("stream");
         let bytes = [&stream::MAGIC[..], &[5; 3000]].concat();
         std::fs::write(&path, &bytes).unwrap();
-        assert!(is_snapshot(&bytes, Choice::Auto) && !is_snapshot(&bytes, Choice::Raw));
-        assert!(!is_snapshot(&bytes[1..], Choice::Auto));
+        let is = |head: &[u8], choice| is_snapshot(head, choice, &path).ok();
+        assert_eq!(
+            [Choice::Auto, Choice::Raw].map(|as_what| is(&bytes, as_what)),
+            [Some(true), Some(false)]
+        );
+        for (head, told) in [
+            (&bytes[1..], Some(false)),
+            (&bytes[..0], Some(false)),
+            (&bytes[..1], None),
+            (&bytes[..7], None),
+            (&bytes[..8], Some(true)),
+            (&bytes[1..7], Some(false)),
+        ] {
+            assert_eq!(is(head, Choice::Auto), told, "{head:?}");
+            assert_eq!(is(head, Choice::Raw), Some(false));
+        }
         let source = Source::open(&path, Choice::Auto).unwrap();
         assert_eq!(source.len(), None);
         let mut whole = Vec::new();

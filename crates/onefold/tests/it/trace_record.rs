@@ -18,8 +18,8 @@ fn recording(sandbox: &Sandbox, args: &[&str]) -> Begun {
 /// One whose files get no longer than 1 KiB, as on a disk that is full.
 fn recording_on_a_full_disk(sandbox: &Sandbox, args: &[&str]) -> Begun {
     let inner = sandbox.command(&[&["trace", "record", "pool"], args].concat());
-    let mut command = Command::new("env");
-    command.args(["--ignore-signal=XFSZ", "prlimit", "--fsize=1024"]);
+    let mut command = Command::new("prlimit");
+    command.arg("--fsize=1024");
     command.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {
         match value {
