@@ -80,6 +80,7 @@ pub fn restore(
         selection: paths,
         indices: Box::new(ranges.into_iter().flatten()),
         chunks: None,
+        lost: false,
     };
     let mut assembly = Assembly::new(archive, options.assembly_bytes);
     loop {
@@ -158,6 +159,8 @@ struct Feed<'a> {
     selection: &'a [Vec<u8>],
     indices: Box<dyn Iterator<Item = usize>>,
     chunks: Option<Chunks<'a>>,
+    /// There are entries that cannot be read.
+    lost: bool,
 }
 
 enum Fed {
@@ -176,12 +179,17 @@ impl Feed<'_> {
         }
         let mut entry = match self.version.entry(self.indices.next()?) {
             Ok(entry) => entry,
-            Err(error) => return Some(Fed::Mark(Mark::Lost(error))),
+            Err(error) => {
+                self.lost = true;
+                return Some(Fed::Mark(Mark::Lost(error)));
+            }
         };
         // Another name of a file that is not restored along becomes a file.
         if let Kind::HardLink { target } = &entry.kind {
             let selected = |path: &Vec<u8>| path.is_empty() || is_within(target, path);
-            if !self.selection.is_empty() && !self.selection.iter().any(selected) {
+            let left_out = !self.selection.is_empty() && !self.selection.iter().any(selected);
+            // Where its first name is lost, what has that name in the target is something else.
+            if left_out || (self.lost && self.version.find(target).is_err()) {
                 entry.kind = Kind::File;
             }
         }
@@ -227,5 +235,40 @@ mod tests {
         for (path, there) in [("a", true), ("b", false), ("c", false), ("d", true)] {
             assert_eq!(out.path().join(path).exists(), there, "{path}");
         }
+    }
+
+    #[test]
+    fn another_name_of_a_lost_entry_is_no_name_of_what_stands_in_its_place() {
+        let (mut archive, mut manifest) = first_version();
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+        let link = |target: &str| Kind::HardLink { target: target.as_bytes().to_vec() };
+        let entries = [
+            ("a", Kind::File, 0),
+            ("b", Kind::File, 0),
+            ("c", Kind::File, u32::MAX),
+            ("d", link("a"), 0),
+            ("e", link("c"), 0),
+            ("f", Kind::File, 0),
+        ];
+        for (path, kind, mtime_ns) in entries {
+            let metadata =
+                Metadata { mode: 0o644, uid: owner, gid: owner, mtime_ns, ..<_>::default() };
+            let recipe = Recipe { size: 0, at: manifest.position(), chunks: 0 };
+            let (path, stamp) = (path.as_bytes().to_vec(), Stamp::default());
+            manifest.entry(&Entry { path, kind, metadata, stamp, recipe }).unwrap();
+        }
+        let info = manifest.finish(VersionInfo::default(), 1).unwrap();
+        archive.commit(1, LogEvent::Added(info)).unwrap();
+        let version = archive.version(None).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        std::fs::write(out.path().join("c"), "something else").unwrap();
+        let options = RestoreOptions { overwrite: true, ..RestoreOptions::default() };
+        let report = restore(&archive, &version, &[], out.path(), &options, &mut |_| true).unwrap();
+        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+        let found = |path: &str| {
+            let metadata = std::fs::metadata(out.path().join(path)).unwrap();
+            (metadata.len(), std::os::unix::fs::MetadataExt::nlink(&metadata))
+        };
+        assert_eq!(["a", "c", "d", "e"].map(found), [(0, 2), (14, 1), (0, 2), (0, 1)]);
     }
 }

@@ -4,6 +4,7 @@
 //! has its own name only once it is whole: until then it has a name that begins with
 //! `.onefold-restoring`, and what it replaces stays.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
@@ -34,6 +35,8 @@ pub struct Target {
     /// The open folders, each within the one before it.
     open: Vec<OpenFolder>,
     file: Option<OpenFile>,
+    /// Files that could not be restored: what has their names was there before.
+    missed: HashSet<Vec<u8>>,
     overwrite: bool,
     /// Only root may give files away.
     gives_away: bool,
@@ -87,7 +90,8 @@ impl Target {
             )));
         }
         let gives_away = rustix::process::geteuid().is_root();
-        Ok(Self { root, open: Vec::new(), file: None, overwrite, gives_away })
+        let (open, missed) = (Vec::new(), HashSet::new());
+        Ok(Self { root, open, file: None, missed, overwrite, gives_away })
     }
 
     /// A path comes; answers whether it could be made. A file's content follows by
@@ -99,7 +103,20 @@ impl Target {
     ) -> Result<bool, ArchiveError> {
         assert!(self.file.is_none(), "a file ends before the next path comes");
         let path = entry.path.clone();
-        match self.make(entry, problems) {
+        if let Kind::HardLink { target } = &entry.kind
+            && self.missed.contains(target)
+        {
+            let first = String::from_utf8_lossy(target);
+            let why = format!("it is another name of '{first}', which could not be restored");
+            problem(&path, &why, problems);
+            return Ok(false);
+        }
+        let is_file = entry.kind == Kind::File;
+        let made = self.make(entry, problems);
+        if made.is_err() && is_file {
+            self.missed.insert(path.clone());
+        }
+        match made {
             Ok(()) => Ok(true),
             Err(Errno::NOSPC | Errno::DQUOT) => Err(ArchiveError::NoSpace(format!(
                 "restoring '{}'",
@@ -202,7 +219,8 @@ impl Target {
         }
     }
 
-    fn take_away(&self, open: &OpenFile, why: &str, problems: &mut Vec<Problem>) {
+    fn take_away(&mut self, open: &OpenFile, why: &str, problems: &mut Vec<Problem>) {
+        self.missed.insert(open.entry.path.clone());
         problem(&open.entry.path, &why, problems);
         if let Err(errno) = rustix::fs::unlinkat(self.last(), &open.name, AtFlags::empty()) {
             let why = format!("a part of it is left behind: {}", io::Error::from(errno));

@@ -1,9 +1,10 @@
 //! Restoring over what is there: it stays until what replaces it is whole.
 
 use onefold_archive::tree::restore::{RestoreOptions, restore};
-use onefold_block::SplitMix64;
+use onefold_archive::{AddOptions, Archive, Kind};
+use onefold_block::{SimFolder, SplitMix64};
 
-use crate::support::{Tree, add, damage, names, new_archive, open, small};
+use crate::support::{Tree, add, damage, entry, names, new_archive, open, small};
 
 const OVER: RestoreOptions =
     RestoreOptions { assembly_bytes: 64 << 20, overwrite: true, sparse: false };
@@ -70,4 +71,50 @@ fn what_a_killed_restore_left_stands_in_nobodys_way() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert_eq!(std::fs::read(target.path().join("file")).unwrap(), b"text");
     assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 2);
+}
+
+/// An archive with a file of two names.
+fn with_two_names(content: &[u8]) -> (SimFolder, Archive) {
+    let (folder, mut archive) = new_archive(&small());
+    let mut adder = archive.add(AddOptions::default()).unwrap();
+    let mut source = content;
+    adder.file(entry(b"first", Kind::File), true, &mut source).unwrap().unwrap();
+    let target = b"first".to_vec();
+    adder.entry(entry(b"second", Kind::HardLink { target })).unwrap();
+    adder.commit().unwrap();
+    (folder, archive)
+}
+
+#[test]
+fn another_name_of_a_file_that_cannot_be_restored_is_not_given_to_what_stays_in_its_place() {
+    let (folder, archive) = with_two_names(&SplitMix64::new(7).bytes(200_000));
+    drop(archive);
+    let container = names(&folder, "containers").pop().unwrap();
+    damage(&folder, &format!("containers/{container}"), 5000);
+    let target = tempfile::tempdir().unwrap();
+    for name in ["first", "second"] {
+        std::fs::write(target.path().join(name), name).unwrap();
+    }
+    let archive = open(&folder);
+    let version = archive.version(None).unwrap();
+    let report = restore(&archive, &version, &[], target.path(), &OVER, &mut |_| true).unwrap();
+    let paths: Vec<_> = report.problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(paths, ["first", "second"], "{:?}", report.problems);
+    for name in ["first", "second"] {
+        assert_eq!(std::fs::read_to_string(target.path().join(name)).unwrap(), name);
+    }
+}
+
+#[test]
+fn another_name_of_a_file_that_has_no_place_is_named_and_left_out() {
+    let (_, archive) = with_two_names(b"text");
+    let version = archive.version(None).unwrap();
+    let target = tempfile::tempdir().unwrap();
+    std::fs::create_dir(target.path().join("first")).unwrap();
+    std::fs::write(target.path().join("second"), "precious").unwrap();
+    let report = restore(&archive, &version, &[], target.path(), &OVER, &mut |_| true).unwrap();
+    let told = "it is another name of 'first', which could not be restored";
+    let last = report.problems.last().unwrap();
+    assert_eq!((report.problems.len(), last.problem.as_str()), (2, told), "{:?}", report.problems);
+    assert_eq!(std::fs::read(target.path().join("second")).unwrap(), b"precious");
 }
