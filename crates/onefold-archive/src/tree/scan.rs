@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 
@@ -226,7 +227,36 @@ fn names(
     names.into_iter()
 }
 
-type Links = std::collections::HashMap<(u64, u64), Vec<u8>>;
+/// Files with several names, by device and inode.
+type Links = std::collections::HashMap<(u64, u64), Linked>;
+
+/// A file of which one name is in the version.
+struct Linked {
+    /// That name.
+    stored: Vec<u8>,
+    born: Born,
+}
+
+/// Tells a file from another one that got its inode when it was deleted: when it was made, or
+/// where nobody knows that, when it was last changed in any way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Born {
+    Made(SystemTime),
+    Changed(i64, i64),
+}
+
+impl Born {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let changed = Self::Changed(metadata.ctime(), metadata.ctime_nsec());
+        metadata.created().map_or(changed, Self::Made)
+    }
+}
+
+/// Other names of this file may come.
+fn remember(links: &mut Links, metadata: &fs::Metadata, stored: &[u8]) {
+    let linked = Linked { stored: stored.to_vec(), born: Born::of(metadata) };
+    links.insert((metadata.dev(), metadata.ino()), linked);
+}
 
 fn add_path(
     adder: &mut Adder<'_>,
@@ -266,7 +296,7 @@ fn add_path(
         report.files += 1;
         report.unchanged += 1;
         if linked {
-            links.insert((metadata.dev(), metadata.ino()), stored.to_vec());
+            remember(links, metadata, stored);
         }
         return Ok(());
     }
@@ -286,7 +316,7 @@ fn add_path(
             report.bytes += bytes;
             report.files += 1;
             if linked {
-                links.insert((metadata.dev(), metadata.ino()), stored.to_vec());
+                remember(links, metadata, stored);
             }
         }
         Err(error) => report.problems.push(problem(error.to_string())),
@@ -334,8 +364,10 @@ fn kind_of(path: &Path, metadata: &fs::Metadata, links: &Links) -> std::io::Resu
         return Ok(None);
     } else {
         match links.get(&(metadata.dev(), metadata.ino())) {
-            Some(target) => Kind::HardLink { target: target.clone() },
-            None => Kind::File,
+            Some(first) if first.born == Born::of(metadata) => {
+                Kind::HardLink { target: first.stored.clone() }
+            }
+            _ => Kind::File,
         }
     }))
 }
@@ -446,6 +478,27 @@ fn xattrs_of(path: &Path) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_got_the_inode_of_a_deleted_one_is_no_other_name_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "text").unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        let mut links = Links::new();
+        remember(&mut links, &metadata, b"first");
+        let target = b"first".to_vec();
+        let kind = |links: &Links| kind_of(&path, &metadata, links).unwrap().unwrap();
+        assert_eq!(kind(&links), Kind::HardLink { target });
+        // As if what has the inode now had been made, or changed, at another time than what had it.
+        let earlier = SystemTime::UNIX_EPOCH;
+        for born in [Born::Made(earlier), Born::Changed(metadata.ctime(), 1_000_000_000)] {
+            for linked in links.values_mut() {
+                linked.born = born;
+            }
+            assert_eq!(kind(&links), Kind::File);
+        }
+    }
 
     #[test]
     fn roots_lose_what_leads_out_of_the_tree() {
