@@ -2,8 +2,8 @@
 //! without being read.
 //! Room: onefold-archive.
 //! Source: what git calls a racy entry: a file that was changed in the same moment in which it was
-//! read has times that do not tell, so only files are trusted that were at rest before the last
-//! version was begun.
+//! read has times that do not tell, so only files are trusted that were at rest for a while before
+//! the last version was begun.
 //! Cost: one entry of the last version is read for each path.
 
 use std::cmp::Ordering;
@@ -18,9 +18,12 @@ use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, Recipe, compare_paths};
 use crate::version::Version;
 
-/// Seconds for which a file must have been at rest before the last version was begun: file systems
-/// with the coarsest times count in steps of two.
-const AT_REST_S: i64 = 3;
+/// Seconds for which a file must have been at rest before the last version was begun. File systems
+/// with the coarsest times count in steps of two. A program that writes to a file in its memory
+/// (`mmap`) changes the file's times with its first write to a page, and with the next one only
+/// after the system has written that page out, which it does within 35 seconds unless it is told
+/// otherwise: until then content changes under times that stay.
+const AT_REST_S: i64 = 60;
 
 /// A version to take files over from.
 pub struct Parent {
@@ -124,12 +127,12 @@ mod tests {
     #[test]
     fn only_what_was_at_rest_and_is_the_same_in_every_way_is_unchanged() {
         for (ctime_s, mtime_s, expected) in [
-            (997, 5, true),
-            (998, 5, false),
-            (5, 997, true),
-            (5, 998, false),
-            (997, i64::MAX, false),
-            (i64::MAX, 997, false),
+            (940, 5, true),
+            (941, 5, false),
+            (5, 940, true),
+            (5, 941, false),
+            (940, i64::MAX, false),
+            (i64::MAX, 940, false),
         ] {
             let entry = file("f", ctime_s, mtime_s);
             let found = parent(&with(std::slice::from_ref(&entry))).unchanged(&entry, 7);
