@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Method, Request, Response, decoded};
-use crate::jobs::{Busy, Job, JobView, Jobs, State};
+use crate::jobs::{Asked, Busy, Job, JobView, Jobs, State};
 use crate::openapi;
 use crate::operation::{OperationInfo, PREFIX};
 use crate::peer::Peer;
@@ -118,15 +118,16 @@ impl Api {
             Err(error) => return Response::error(400, &format!("the body is no JSON: {error}")),
         };
         let named = request.header("onefold-pool").and_then(decoded);
+        let what = Asked::of(info.name, &request.body);
         let id = request.asked("job").map_or_else(|| self.jobs.next_id(), str::to_owned);
         let operations = Arc::clone(&self.operations);
         let work = Box::new(move |job: &Job| operations.run(number, named.as_deref(), asked, job));
-        match self.jobs.begin(&id, info.name, info.turn, work) {
+        match self.jobs.begin(&id, what, info.turn, work) {
             Ok(()) => {}
             Err(Busy::Id) => {
                 return Response::error(
                     400,
-                    "an id has 1 to 64 letters, digits and '-', and is for one operation",
+                    "an id has 1 to 64 letters, digits and '-', and is for one request",
                 );
             }
             Err(Busy::Full(why)) => return Response::error(503, why).with("Retry-After", "1"),

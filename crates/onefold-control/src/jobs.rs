@@ -4,6 +4,7 @@
 //! share a turn never run at once  (3) how many run, and how many are remembered, is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -135,6 +136,31 @@ pub type Work = Box<dyn FnOnce(&Job) -> Result<Report, Fault> + Send>;
 pub struct Jobs {
     all: Mutex<All>,
     changed: Condvar,
+    /// Tells ids that this server gives from those of the one before it.
+    server: RandomState,
+}
+
+/// What a job is: the same id stands for one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    operation: &'static str,
+    /// A hash of all else that was asked.
+    request: u64,
+}
+
+impl Asked {
+    /// An operation, and the bytes that say what it is to do.
+    pub fn of(operation: &'static str, request: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        request.hash(&mut hasher);
+        Self { operation, request: hasher.finish() }
+    }
+}
+
+impl From<&'static str> for Asked {
+    fn from(operation: &'static str) -> Self {
+        Self::of(operation, b"")
+    }
 }
 
 #[derive(Default)]
@@ -150,7 +176,7 @@ struct All {
 }
 
 struct Entry {
-    operation: &'static str,
+    asked: Asked,
     state: State,
     job: Arc<Job>,
     outcome: Option<Result<Report, Fault>>,
@@ -163,7 +189,7 @@ pub enum Busy {
     Turn(&'static str, String),
     /// Too many are under way, or the server stops.
     Full(&'static str),
-    /// The id cannot be one, or is that of another operation.
+    /// The id cannot be one, or is that of another request.
     Id,
 }
 
@@ -176,10 +202,11 @@ impl Jobs {
     pub fn begin(
         self: &Arc<Self>,
         id: &str,
-        operation: &'static str,
+        asked: impl Into<Asked>,
         turn: Turn,
         work: Work,
     ) -> Result<(), Busy> {
+        let asked = asked.into();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if id.is_empty() || id.len() > ID_BYTES_MAX || !id.bytes().all(plain) {
             return Err(Busy::Id);
@@ -188,7 +215,7 @@ impl Jobs {
         {
             let mut all = lock(&self.all);
             if let Some(entry) = all.entries.get(id) {
-                return if entry.operation == operation { Ok(()) } else { Err(Busy::Id) };
+                return if entry.asked == asked { Ok(()) } else { Err(Busy::Id) };
             }
             if all.closed {
                 return Err(Busy::Full("the server stops"));
@@ -200,7 +227,8 @@ impl Jobs {
             if let Turn::Waits(name) | Turn::Refused(name) = turn {
                 match (all.turns.get(name), turn) {
                     (Some(other), Turn::Refused(_)) => {
-                        let doing = all.entries.get(other).map_or("", |entry| entry.operation);
+                        let doing =
+                            all.entries.get(other).map_or("", |entry| entry.asked.operation);
                         return Err(Busy::Turn(doing, other.clone()));
                     }
                     (Some(_), _) => state = State::Waiting,
@@ -209,7 +237,7 @@ impl Jobs {
                     }
                 }
             }
-            let entry = Entry { operation, state, job: Arc::clone(&job), outcome: None };
+            let entry = Entry { asked, state, job: Arc::clone(&job), outcome: None };
             all.entries.insert(id.to_owned(), entry);
         }
         let (jobs, name) = (Arc::clone(self), id.to_owned());
@@ -263,11 +291,12 @@ impl Jobs {
         self.changed.notify_all();
     }
 
-    /// An id for a job that its client does not name.
+    /// An id for a job that its client does not name. Who asks for it after the server was started
+    /// again is told of no other one.
     pub fn next_id(&self) -> String {
         let mut all = lock(&self.all);
         all.unnamed += 1;
-        format!("unnamed-{}", all.unnamed)
+        format!("unnamed-{:016x}-{}", self.server.hash_one("server"), all.unnamed)
     }
 
     /// A job, once it has ended or `wait` is over.
@@ -323,7 +352,7 @@ fn view(id: &str, entry: &Entry) -> JobView {
     let outcome = entry.outcome.as_ref();
     JobView {
         id: id.to_owned(),
-        operation: entry.operation.to_owned(),
+        operation: entry.asked.operation.to_owned(),
         state: entry.state,
         progress: lock(&entry.job.progress).clone(),
         report: outcome.and_then(|outcome| outcome.as_ref().ok()).cloned(),

@@ -128,7 +128,33 @@ fn how_far_a_job_is_can_be_seen_and_that_it_does_not_end_in_time() {
     assert_eq!((listed.len(), listed[0].state), (1, State::Done));
     assert_eq!(listed[0].report, None, "what came of it is asked for by its id");
     assert_eq!(jobs.look(&id, LONG).unwrap().report, Some(Report::note("early")));
-    assert_eq!([jobs.next_id(), jobs.next_id()], ["unnamed-1", "unnamed-2"]);
+}
+
+#[test]
+fn an_id_stands_for_one_request_with_all_that_it_says() {
+    let jobs = Arc::new(Jobs::default());
+    let begin = |request: &[u8]| {
+        let work: Work = Box::new(|_| Ok(Report::default()));
+        jobs.begin("id", Asked::of("volume rename", request), Turn::None, work)
+    };
+    assert_eq!(begin(b"a to b"), Ok(()));
+    assert!(jobs.look("id", LONG).is_some());
+    assert_eq!(begin(b"a to b"), Ok(()), "it is sent again");
+    assert_eq!(begin(b"b to a"), Err(Busy::Id));
+    assert_eq!(begin(b""), Err(Busy::Id));
+}
+
+#[test]
+fn who_names_no_job_gets_an_id_that_no_other_server_gives() {
+    let (jobs, other) = (Arc::new(Jobs::default()), Jobs::default());
+    let ids = [jobs.next_id(), jobs.next_id(), other.next_id(), other.next_id()];
+    let different: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(different.len(), 4, "{ids:?}");
+    for id in &ids {
+        assert!(id.starts_with("unnamed-"));
+        assert_eq!(jobs.begin(id, "x", Turn::None, Box::new(|_| Ok(Report::default()))), Ok(()));
+    }
+    assert!(jobs.close(LONG));
 }
 
 #[test]
