@@ -340,8 +340,32 @@ fn dress(
         let name = OsStr::from_bytes(name);
         check(ATTRIBUTE, rustix::fs::fsetxattr(handle, name, value, XattrFlags::empty()));
     }
-    check(RIGHTS, rustix::fs::fchmod(handle, Mode::from_raw_mode(metadata.mode)));
+    let (mode, is_less) = safe_mode(handle, metadata);
+    check(RIGHTS, rustix::fs::fchmod(handle, Mode::from_raw_mode(mode)));
     check(TIMES, rustix::fs::futimens(handle, &times(metadata)));
+    if is_less {
+        problem(path, &NO_SET_ID, problems);
+    }
+}
+
+/// The rights of a file or folder whose owner is what it could be set to, and whether they are
+/// less than those that the version tells of: a program that runs with the rights of its owner, or
+/// of its group, would do so with those of somebody else.
+fn safe_mode(handle: BorrowedFd<'_>, metadata: &Metadata) -> (u32, bool) {
+    let mut mode = metadata.mode;
+    if mode & (SET_USER_ID | SET_GROUP_ID) != 0 {
+        let found = rustix::fs::fstat(handle).ok();
+        // Of a folder it says what group new files get, and no more.
+        let is_folder =
+            found.as_ref().is_some_and(|it| FileType::from_raw_mode(it.st_mode).is_dir());
+        if found.as_ref().is_none_or(|it| it.st_uid != metadata.uid) && !is_folder {
+            mode &= !SET_USER_ID;
+        }
+        if found.as_ref().is_none_or(|it| it.st_gid != metadata.gid) && !is_folder {
+            mode &= !SET_GROUP_ID;
+        }
+    }
+    (mode, mode != metadata.mode)
 }
 
 /// The same for what has no handle.
@@ -378,6 +402,12 @@ const OWNER: &str = "its owner cannot be set";
 const ATTRIBUTE: &str = "an extended attribute cannot be set";
 const RIGHTS: &str = "its rights cannot be set";
 const TIMES: &str = "its times cannot be set";
+const NO_SET_ID: &str =
+    "it does not run with the rights of its owner or group: they are others here";
+
+/// Bits of rights.
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
 
 /// Tell of what could not be set.
 fn tell(path: &[u8], what: &str, result: rustix::io::Result<()>, problems: &mut Vec<Problem>) {
@@ -394,6 +424,39 @@ mod tests {
 
     use super::*;
     use crate::format::entry::{Recipe, Stamp};
+
+    #[test]
+    fn what_has_another_owner_does_not_run_with_the_rights_of_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner = folder.path().metadata().unwrap();
+        let mut target = Target::open(folder.path(), false).unwrap();
+        // As for who is not root.
+        target.gives_away = false;
+        let mut problems = Vec::new();
+        for (path, kind, uid, gid, mode) in [
+            ("both", Kind::File, 0, 0, 0o6755),
+            ("neither", Kind::File, 1, 1, 0o755),
+            ("group", Kind::File, 1, 0, 0o2755),
+            ("user", Kind::File, 0, 1, 0o4755),
+            ("folder", Kind::Directory, 1, 1, 0o6755),
+        ] {
+            let (uid, gid) = (owner.uid() + uid, owner.gid() + gid);
+            let metadata = Metadata { mode: 0o6755, uid, gid, ..Metadata::default() };
+            let (recipe, stamp) = (Recipe::default(), Stamp::default());
+            let is_file = kind == Kind::File;
+            let entry = Entry { path: path.as_bytes().to_vec(), kind, metadata, recipe, stamp };
+            assert!(target.begin(entry, &mut problems).unwrap());
+            if is_file {
+                target.end(&mut problems).unwrap();
+            } else {
+                target.leave(&mut problems);
+            }
+            let made = folder.path().join(path).metadata().unwrap();
+            assert_eq!(made.mode() & 0o7777, mode, "{path}");
+        }
+        let told: Vec<_> = problems.iter().map(|p| (&*p.path, &*p.problem)).collect();
+        assert_eq!(told, ["neither", "group", "user"].map(|path| (path, NO_SET_ID)));
+    }
 
     #[test]
     fn nothing_is_open_to_others_before_it_has_its_own_rights() {
