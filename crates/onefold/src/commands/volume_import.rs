@@ -105,6 +105,15 @@ fn empty(file: &str) -> Failure {
         .hint("--size makes a volume of that size all the same")
 }
 
+/// Refuse to go on by name with a volume that has that name no more: another one may have it.
+pub fn must_have_its_name(volume: &dyn Asked, name: &str) -> Result<()> {
+    if volume.has_lost_its_name() {
+        let message = format!("volume '{name}' was deleted or renamed meanwhile");
+        return Err(Failure::bad(message));
+    }
+    Ok(())
+}
+
 /// The name of a volume while it is being filled.
 pub fn incomplete(name: &str) -> String {
     // Names of volumes are ASCII.
@@ -173,6 +182,7 @@ impl Import<'_> {
     /// Give the volume that is being filled this size.
     fn resize(&self, volume: &dyn Asked, size_bytes: u64) -> Result<()> {
         let name = incomplete(&self.args.name);
+        must_have_its_name(volume, &name)?;
         let request = volume_resize::Request { name, size_bytes, discard: false };
         self.call(&table::VOLUME_RESIZE, &request)?;
         volume.resized(size_bytes);
@@ -188,11 +198,7 @@ impl Import<'_> {
         if interrupt::asked() {
             return Err(interrupt::failure(""));
         }
-        if volume.has_lost_its_name() {
-            let name = incomplete(&self.args.name);
-            let message = format!("volume '{name}' was deleted or renamed meanwhile");
-            return Err(Failure::bad(message));
-        }
+        must_have_its_name(volume, &incomplete(&self.args.name))?;
         self.rename()
     }
 

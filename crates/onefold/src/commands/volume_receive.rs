@@ -17,7 +17,7 @@ use onefold_pool::{SNAPSHOT_MARK, check_volume_name, split_snapshot_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::volume_import::incomplete;
+use super::volume_import::{incomplete, must_have_its_name};
 use super::volume_snapshot::{CloneRequest, SnapshotRequest, give_up_deleted, identity_text};
 use super::volume_snapshots::SnapshotJson;
 use super::{
@@ -305,8 +305,10 @@ impl<'a> Receive<'a> {
         } else {
             let volume = self.door.volume(&to)?;
             stored = self.store(reader, &*volume, &to, there)?;
-            drop(volume);
+            // What is done by name from here on would make another one a copy of the snapshot.
+            must_have_its_name(&*volume, &to)?;
             self.resize(self.header.size_bytes)?;
+            must_have_its_name(&*volume, &to)?;
             // Rules of what to keep go by when it was made, not by when it came here.
             let made = self.header.created_seconds;
             let request = SnapshotRequest {
@@ -316,6 +318,7 @@ impl<'a> Receive<'a> {
                 created_s: (made != 0).then_some(made),
             };
             self.call(&table::VOLUME_SNAPSHOT, &request)?;
+            must_have_its_name(&*volume, &to)?;
         }
         self.finish(&to, received)?;
         Ok(stored)

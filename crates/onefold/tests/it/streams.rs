@@ -249,3 +249,55 @@ fn a_receiver_that_is_asked_gets_only_what_it_lacks() {
     assert!(sandbox.files("to") == before, "a pool that refuses stays as it is");
     sandbox.check("to");
 }
+
+/// Import all of `bytes` as `main` into the served pool `to`, while its volume is renamed halfway
+/// and another gets its name.
+fn import_while_another_gets_the_name(sandbox: &Sandbox, bytes: &[u8]) {
+    let mut import = sandbox.command(&["volume", "import", "to", "main", "-"]);
+    import.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut import = import.spawn().unwrap();
+    let mut input = import.stdin.take().unwrap();
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    std::io::Write::write_all(&mut input, first).unwrap();
+    for attempt in 0.. {
+        let listed = sandbox.ok(&["volume", "list", "to", "--json"]).json();
+        if listed["volumes"][1]["mapped_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
+            break;
+        }
+        assert!(attempt < 1000, "nothing is received: {listed}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    sandbox.ok(&["volume", "rename", "to", "main.incomplete", "kept"]);
+    sandbox.ok(&["volume", "create", "to", "main.incomplete", "--size", "1M"]);
+    std::io::Write::write_all(&mut input, rest).unwrap();
+    drop(input);
+    let said = import.wait_with_output().unwrap();
+    let err = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(1), "{err}");
+    assert!(err.contains("volume 'main.incomplete' was deleted or renamed meanwhile"), "{err}");
+}
+
+#[test]
+fn a_volume_that_got_the_name_of_one_that_is_filled_is_no_copy_of_anything() {
+    let sandbox = Sandbox::new();
+    pools(&sandbox);
+    sandbox.ok(&["volume", "export", "from", "main@a", "a", "--stream"]);
+    sandbox.ok(&["volume", "create", "to", "other", "--size", "1M"]);
+    let to = sandbox.serve("to", &[]);
+    for file in ["a", "old"] {
+        let bytes = fs::read(sandbox.path(file)).unwrap();
+        import_while_another_gets_the_name(&sandbox, &bytes);
+        let listed = sandbox.ok(&["volume", "list", "to", "--json"]).json();
+        let volumes = listed["volumes"].as_array().unwrap();
+        let names: Vec<_> = volumes.iter().map(|volume| &volume["name"]).collect();
+        assert_eq!(names, ["other", "kept", "main.incomplete"], "{file}");
+        assert_eq!(volumes[2]["size_bytes"], 1 << 20, "{file}: it has its size still");
+        let snapshots = sandbox.ok(&["volume", "list", "to", "--snapshots", "--json"]).json();
+        assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 0, "{snapshots}");
+        for name in ["kept", "main.incomplete"] {
+            sandbox.ok(&["volume", "delete", "to", name, "--yes"]);
+        }
+    }
+    to.stop();
+    sandbox.check("to");
+}
