@@ -21,8 +21,12 @@ use crate::utc::utc_text;
 pub fn remove(args: &ArchiveRemoveArgs, printer: &Printer) -> Result<ExitCode> {
     let mut archive = open(&args.store, &args.key, LockKind::Remove, printer)?;
     let max_unused = args.unused.max_unused;
-    let given_back = remove_all(&mut archive, &args.store, &args.numbers, max_unused, printer)?;
-    given_back.tell(args.numbers.len(), printer);
+    // One that is named twice is removed, and counted, once.
+    let mut numbers = args.numbers.clone();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let given_back = remove_all(&mut archive, &args.store, &numbers, max_unused, printer)?;
+    given_back.tell(numbers.len(), printer);
     Ok(given_back.end(printer))
 }
 
@@ -233,7 +237,7 @@ mod tests {
         let done = here.ok("archive prune ./s --keep-last 2");
         assert_eq!(without_times(&done.out), expected);
         assert!(done.err.starts_with("removed 1 version: "), "{}", done.err);
-        let removed = here.ok("archive remove ./s 2");
+        let removed = here.ok("archive remove ./s 2 2");
         assert!(
             removed.out.is_empty() && removed.err.starts_with("removed 1 version: 1 container ")
         );
