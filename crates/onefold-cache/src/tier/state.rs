@@ -215,10 +215,13 @@ impl State {
         if expected.is_some_and(|expected| expected != known.stamp) {
             let gone = self.decider.invalidate(container, false);
             self.totals.bad_copies += gone.len() as u64;
-            tracing::warn!(
-                "{} of container {container} on the fast tier are of another container",
-                gone.len()
-            );
+            if !gone.is_empty() {
+                tracing::warn!(
+                    "the cache had {} extents of another container {container} than the one that \
+                     is there now: they are not used",
+                    gone.len()
+                );
+            }
         }
     }
 
