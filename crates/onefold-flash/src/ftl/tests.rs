@@ -320,3 +320,26 @@ fn a_mapping_page_that_is_lost_is_stored_anew_as_owners_know_it() {
     let (mut ftl, _) = Ftl::open(ftl.into_nand(), Teller::none(&told), settings).expect("opens");
     expect(&mut ftl, d, "opened again");
 }
+
+/// An array without content remembers no mapping pages: what leaves DRAM could not come back.
+#[test]
+fn of_an_array_without_content_the_map_stays_when_the_cache_shrinks() {
+    let geometry = Geometry { page_bytes: 128, ..plane(64, 16) };
+    for durability in [Durability::Volatile, Durability::Journal] {
+        let settings = FtlSettings {
+            logical_pages: 500,
+            durability,
+            map_cache_bytes: 4 * 128,
+            ..FtlSettings::default()
+        };
+        let told = Told::default();
+        let d = &mut Asked::new(&told);
+        let mut ftl = Ftl::format(BlankNand::new(geometry), NoDedup, settings).expect("fits");
+        ftl.precondition_steady(|_| ()).expect("fills");
+        for lpn in (0..500).chain((0..500).rev()) {
+            assert_eq!(ftl.read(lpn, d).expect("reads"), Some(()), "{lpn}");
+            ftl.write(lpn, &(), d).expect("writes");
+        }
+        assert!(ftl.counters().map_misses > 0);
+    }
+}

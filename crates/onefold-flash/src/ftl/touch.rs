@@ -44,11 +44,8 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
                 stored => stored?,
             }
         }
-        if let Some(old) = left
-            && N::KEEPS_META
-        {
-            // From here on the entries are in flash only.
-            self.books.forget(old);
+        if let Some(old) = left {
+            self.leave_dram(old);
         }
         match self.own.place(segment) {
             None => self.books.load(segment, &[]),
@@ -87,7 +84,7 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
         }
         for segment in 0..self.own.slots().logical {
             if self.books.segments().is_clean(segment) {
-                self.books.forget(segment);
+                self.leave_dram(segment);
             } else {
                 self.cache.admit(segment, None);
             }
@@ -108,8 +105,16 @@ impl<N: Nand, P: Policy<N::Page>> Ftl<N, P> {
             self.store_segment(segment, d)?;
         }
         self.cache.drop_last();
-        self.books.forget(segment);
+        self.leave_dram(segment);
         Ok(())
+    }
+
+    /// From here on the entries of a segment are in flash only; of an array that does not remember
+    /// them, they stay where they are, as nothing would bring them back.
+    fn leave_dram(&mut self, segment: u32) {
+        if N::KEEPS_META {
+            self.books.forget(segment);
+        }
     }
 
     /// Brings the entry of a logical page into DRAM, so that [`Ftl::locate`] may be asked.
