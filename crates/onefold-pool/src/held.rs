@@ -303,8 +303,8 @@ mod tests {
     use super::*;
     use crate::OpenOptions;
 
-    #[test]
-    fn what_dies_while_a_check_reads_it_goes_when_that_has_ended() {
+    /// A pool that was opened again, with one volume of as much as it holds in one container.
+    fn filled() -> (SimFolder, Pool) {
         let folder = SimFolder::new();
         let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
         let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
@@ -312,6 +312,12 @@ mod tests {
         drop(volume);
         pool.close().unwrap();
         let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        (folder, pool)
+    }
+
+    #[test]
+    fn what_dies_while_a_check_reads_it_goes_when_that_has_ended() {
+        let (folder, pool) = filled();
         let stored = || folder.existing_subfolder("containers").unwrap().list().unwrap();
         let [name] = stored().try_into().unwrap();
         let mut given_up = false;
@@ -363,13 +369,7 @@ mod tests {
 
     #[test]
     fn a_check_gives_way_to_who_finds_no_space_and_says_so() {
-        let folder = SimFolder::new();
-        let pool = crate::empty_pool::new(&folder, &crate::PoolSettings::default());
-        let volume = pool.create_volume("main", ByteSize(1 << 20)).unwrap();
-        volume.write_at(0, &onefold_block::SplitMix64::new(1).bytes(1 << 20), false).unwrap();
-        drop(volume);
-        pool.close().unwrap();
-        let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
+        let (folder, pool) = filled();
         let stored = || folder.existing_subfolder("containers").unwrap().list().unwrap();
         let [name] = stored().try_into().unwrap();
         let checked = pool.check_beside(&mut |_, _| {

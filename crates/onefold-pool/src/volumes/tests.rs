@@ -1,9 +1,7 @@
 //! Tests: what is left of a volume that could not be made, and what lies past the end of one.
 //! Room: onefold-pool.
 
-use onefold_block::{
-    BlockDevice as _, BlockError, CrashMode, FaultKind, Folder as _, OpKind, SimFolder,
-};
+use onefold_block::{BlockDevice as _, BlockError, CrashMode, FaultKind, OpKind, SimFolder};
 use onefold_block::{WriteRequest, ZeroOptions};
 
 use super::*;
@@ -120,18 +118,8 @@ fn a_part_of_the_map_that_cannot_be_read_keeps_nothing_back_of_those_before_it()
     }
     drop(volume);
     pool.close().unwrap();
-    // Of the page of the second of these alone.
-    let map = folder.open("map").unwrap();
-    let mut damaged = 0;
-    for at in (0..map.len().unwrap()).step_by(4096) {
-        let mut word = [0; 8];
-        map.read(at + (1100 - 1024) * 8, &mut word).unwrap();
-        if word == MapEntry::Lost.raw().to_le_bytes() {
-            map.write(at, &[0xA5]).unwrap();
-            damaged += 1;
-        }
-    }
-    assert_eq!(damaged, 1);
+    // The page of the second of these alone.
+    crate::empty_pool::damage_leaf(&folder, 1100, MapEntry::Lost);
     let pool = Pool::open(&folder, &OpenOptions::default()).unwrap();
     pool.resize_volume("main", ByteSize(1200 * CHUNK), false).unwrap();
     let (volume, mut entries) = (pool.volume("main").unwrap(), Vec::new());
