@@ -74,7 +74,8 @@ pub struct SnapshotScheduleArgs {
     /// Make a snapshot of every volume each time so much time has passed: 15min, 1h or 1d
     ///
     /// It is called after the time in UTC: main@auto-2026-11-24T12:00:00Z. With rules of what to
-    /// keep, those that the server made and that no rule keeps go after each.
+    /// keep, those that the server made and that no rule keeps go after each. A volume that an
+    /// import has yet to fill (NAME.incomplete) gets none.
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     #[arg(conflicts_with_all = ["read_only", "rescue"])]
     pub snapshot_every: Option<Duration>,

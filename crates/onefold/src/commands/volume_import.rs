@@ -121,6 +121,11 @@ pub fn incomplete(name: &str) -> String {
     format!("{name}{INCOMPLETE}")
 }
 
+/// Whether a volume of this name is being filled, or was to be.
+pub fn is_incomplete(name: &str) -> bool {
+    name.ends_with(INCOMPLETE)
+}
+
 /// One import.
 struct Import<'a> {
     door: &'a Door,

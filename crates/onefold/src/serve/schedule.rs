@@ -1,13 +1,16 @@
 //! Snapshots that a server makes by itself, and which of them it keeps.
 //! Room: onefold.
 //! Invariants: (1) a time that was missed, as while no server ran, is made up for once; (2) rules
-//! are asked of snapshots that a server made, and no others.
+//! are asked of snapshots that a server made, and no others; (3) what is not all there yet gets no
+//! snapshot: an import that fails could not take it away, a stream could not end in it, and half of
+//! a volume would pass for the volume of that time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use onefold_block::Keep;
 use onefold_pool::{Pool, PoolError, SNAPSHOT_MARK, SnapshotInfo, SnapshotOptions, Volume};
 
+use crate::commands::volume_import::is_incomplete;
 use crate::commands::volume_prune::decide;
 use crate::random::random;
 use crate::utc::utc_text;
@@ -55,7 +58,7 @@ impl Schedule {
         if self.rests(now) {
             return;
         }
-        for volume in pool.volumes() {
+        for volume in pool.volumes().iter().filter(|volume| !is_incomplete(&volume.name())) {
             let Ok(identity) = random().map(u64::from_le_bytes) else { return };
             if let Err(error) = self.of_volume(pool, &volume.name(), (now, identity), in_use) {
                 tracing::warn!("snapshot of volume '{}': {error}", volume.name());
@@ -142,6 +145,23 @@ mod tests {
         schedule.rest_until = now();
         schedule.tick(&pool, &|_| false);
         assert_eq!(made(), 1);
+    }
+
+    #[test]
+    fn a_volume_that_is_being_filled_gets_none_until_it_is_whole() {
+        let pool = crate::test_pool::pool();
+        for name in ["main", "new.incomplete"] {
+            drop(pool.create_volume(name, ByteSize(1 << 20)).unwrap());
+        }
+        let mut schedule = Schedule::new(Duration::from_hours(1), Keep::default());
+        let mut made = || {
+            schedule.tick(&pool, &|_| false);
+            let of = |s: SnapshotInfo| s.name.split_once(SNAPSHOT_MARK).unwrap().0.to_owned();
+            pool.snapshots(None).unwrap().into_iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(made(), ["main"]);
+        pool.rename_volume("new.incomplete", "new").unwrap();
+        assert!(made().contains(&"new".to_owned()));
     }
 
     #[test]
