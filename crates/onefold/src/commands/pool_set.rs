@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::pool_drain::served;
 use crate::args::{
-    Background, CacheWrites, MemoryArgs, PoolSetArgs, Thousandths, parse_times, parse_years,
+    Background, BackgroundArgs, CacheWrites, MemoryArgs, PoolSetArgs, Thousandths, parse_times,
+    parse_years,
 };
 use crate::endurance;
 use crate::failure::{Failure, Result};
+use crate::operate::live::Live;
 use crate::operate::{Context, table};
 use crate::output::Printer;
 
@@ -52,23 +54,14 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
     let Some(live) = context.live else {
         return Err(Failure::nothing_done("only a running server has limits to set"));
     };
-    let mut report = Report::default();
+    // All that can be refused is refused before anything is set.
     if request.cache_memory_bytes.is_some() || request.index_memory_bytes.is_some() {
         check_memory(context, request)?;
     }
-    if request.background.is_some() || request.space_target.is_some() {
-        let Some(mut now) = live.background() else {
-            return Err(Failure::nothing_done("a pool that is served read-only has no work to do"));
-        };
-        if let Some(when) = request.background {
-            now.background = when;
-            report.notes.push(format!("work in the background: {}", when.name()));
-        }
-        if let Some(ratio) = request.space_target {
-            now.space_target = SpaceTarget::new(ratio).map_err(|e| context.failed(e))?;
-            report.notes.push(format!("space target: {}", now.space_target));
-        }
-        live.set_background(context.pool, now);
+    let background = background_of(context, live, request)?;
+    let mut report = Report::default();
+    if request.is_about_cache() {
+        set_cache(context, request, &mut report)?;
     }
     if let Some(bytes) = request.cache_memory_bytes {
         context.pool.set_cache_memory(bytes).map_err(|error| context.failed(error))?;
@@ -81,8 +74,14 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         }
         report.notes.push(format!("memory for finding duplicates: {}", ByteSize(bytes)));
     }
-    if request.is_about_cache() {
-        set_cache(context, request, &mut report)?;
+    if let Some(now) = background {
+        live.set_background(context.pool, now);
+        if request.background.is_some() {
+            report.notes.push(format!("work in the background: {}", now.background.name()));
+        }
+        if request.space_target.is_some() {
+            report.notes.push(format!("space target: {}", now.space_target));
+        }
     }
     if report.notes.is_empty() {
         let all = "--background, --space-target, --cache-memory, --index-memory, --cache-size, \
@@ -90,6 +89,27 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         return Err(Failure::nothing_done("there is nothing to set").hint(all));
     }
     Ok(report)
+}
+
+/// How to work in the background from now on, if that is to change.
+fn background_of(
+    context: &Context<'_>,
+    live: &Live,
+    request: &Request,
+) -> Result<Option<BackgroundArgs>> {
+    if request.background.is_none() && request.space_target.is_none() {
+        return Ok(None);
+    }
+    let Some(mut now) = live.background() else {
+        return Err(Failure::nothing_done("a pool that is served read-only has no work to do"));
+    };
+    if let Some(when) = request.background {
+        now.background = when;
+    }
+    if let Some(ratio) = request.space_target {
+        now.space_target = SpaceTarget::new(ratio).map_err(|e| context.failed(e))?;
+    }
+    Ok(Some(now))
 }
 
 /// Set what the cache may be. What cannot be read is refused before anything is set.

@@ -150,6 +150,11 @@ fn a_cache_is_given_another_size_and_budget_while_it_runs() {
         let said = set(&["--cache-size", "64M"]);
         assert_eq!(said.code, Some(2), "{}", said.err);
         assert!(said.err.contains("no cache") && said.err.contains("--cache"), "{}", said.err);
+        // Nor is anything else set that is asked for with it.
+        let memory = || sandbox.status("pool")["memory"]["cache_max_bytes"].clone();
+        let before = memory();
+        assert_eq!(set(&["--cache-memory", "1M", "--cache-size", "64M"]).code, Some(2));
+        assert_eq!(memory(), before);
     }
     fs::create_dir(sandbox.path("flash")).unwrap();
     let more = ["--cache", "flash", "--cache-size", "64M", "--on-hangup", "reload"];
