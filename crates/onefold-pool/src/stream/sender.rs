@@ -105,8 +105,19 @@ fn names_of(
         let why = format!("'{}' cannot be its own base", snapshot.name());
         return Err(PoolError::Setting(why));
     }
-    let base = base.map_or(0, |base| inner.identity_of(base));
-    Ok(Names { base, snapshot: inner.identity_of(snapshot) })
+    let names = Names {
+        base: base.map_or(0, |base| inner.identity_of(base)),
+        snapshot: inner.identity_of(snapshot),
+    };
+    if let Some(base) = base.filter(|_| names.base == names.snapshot) {
+        let why = format!(
+            "'{}' and '{}' are copies of one snapshot: there is nothing between them to tell of",
+            base.name(),
+            snapshot.name()
+        );
+        return Err(PoolError::Setting(why));
+    }
+    Ok(names)
 }
 
 impl Inner {

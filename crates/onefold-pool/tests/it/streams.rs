@@ -419,4 +419,12 @@ fn who_asks_for_the_stream_of_what_is_no_snapshot_is_told_what_it_is() {
     }
     let error = asked("main@a", Some("main@a"));
     assert!(error.to_string().contains("cannot be its own base"), "{error}");
+    // Nor can another copy of it be, as where it was received twice.
+    drop(pool.create_volume("two", ByteSize(8 * CHUNK)).unwrap());
+    for name in ["main@b", "two@b"] {
+        let copy = SnapshotOptions { identity: 5, ..SnapshotOptions::default() };
+        pool.snapshot_as(name, copy).unwrap();
+    }
+    let error = asked("main@b", Some("two@b"));
+    assert!(error.to_string().contains("'two@b' and 'main@b' are copies of one snap"), "{error}");
 }
