@@ -14,6 +14,9 @@ pub trait Changes: Send + Sync {
     fn changes(&self, offset: u64, len: u64) -> Result<Vec<Extent>, BlockError>;
 }
 
+/// A device, and where it differs from what it was once.
+pub type Compared = (Arc<dyn BlockDevice>, Arc<dyn Changes>);
+
 /// What a client sees of an export in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportEntry {
@@ -32,15 +35,16 @@ pub trait Exports: Send + Sync {
     /// The device of that name; the empty name is the first one listed. `None` if there is none.
     fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>>;
 
-    /// Names for [`Exports::changes`] that clients are told when they ask for all of the export.
+    /// Names for [`Exports::compared`] that clients are told when they ask for all of the export.
     fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
         let _ = (name, client);
         Vec::new()
     }
 
-    /// Where the export of that name differs from `since`, a name that means something to whoever
-    /// offers the exports. `None` if there is no such, or they cannot be compared.
-    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+    /// The device of that name, and where that very device differs from `since`, a name that means
+    /// something to whoever offers the exports. `None` if there is no such, or they cannot be
+    /// compared.
+    fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
         let _ = (name, since, client);
         None
     }
@@ -66,8 +70,8 @@ impl<E: Exports + ?Sized> Exports for Arc<E> {
         (**self).changes_listed(name, client)
     }
 
-    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
-        (**self).changes(name, since, client)
+    fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
+        (**self).compared(name, since, client)
     }
 
     fn refusal(&self, name: &str, client: &Client) -> Option<String> {

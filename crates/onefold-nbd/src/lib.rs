@@ -11,7 +11,7 @@ pub mod protocol;
 pub mod server;
 
 pub use client::Client;
-pub use export::{Changes, ExportEntry, ExportTable, Exports};
+pub use export::{Changes, Compared, ExportEntry, ExportTable, Exports};
 pub use server::{
     Handed, ListenAddr, Server, ServerConfig, ServerError, ServerHandle, ShutdownReport, SlowCall,
     SlowLog, SlowRequests, SocketFile, TlsError, TlsFiles, TlsMode, Whose, listener_is_safe,

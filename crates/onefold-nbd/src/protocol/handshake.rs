@@ -40,6 +40,13 @@ pub enum TlsPolicy {
 /// Contexts of changes in one option that are looked for at most.
 const CHANGES_TRIED_MAX: usize = 8;
 
+/// Why there is no export for whoever agreed on what changed in it.
+const CANNOT_BE_COMPARED: &str = "what changed in this export cannot be told any more, since the \
+                                  snapshot is gone: agree on contexts anew";
+
+/// An export, and what changed in it if that was agreed on.
+type Picked = (Arc<dyn BlockDevice>, Option<Arc<dyn Changes>>);
+
 /// What a client and a server agreed on.
 pub struct Negotiated {
     /// The device behind the export.
@@ -97,8 +104,9 @@ pub struct Handshake {
     extended: bool,
     /// The export for which the client picked `base:allocation`.
     allocation_for: Option<String>,
-    /// The export for which it picked what changed, and since what.
-    changes_for: Option<(String, Arc<dyn Changes>)>,
+    /// The export for which it picked what changed, and since what. Names: by the time that the
+    /// export is picked, another volume may be called so, and is told of then.
+    changes_for: Option<(String, String)>,
     options_seen: u32,
     /// Looked up anew when it is reached: exports may come and go.
     options_max: u32,
@@ -294,13 +302,14 @@ impl Handshake {
         let Some(name) = std::str::from_utf8(data).ok() else {
             return Outcome::Refuse("an export name that is not UTF-8");
         };
-        let Some(device) = self.exports.open(name, &self.client) else {
+        let Some(picked) = self.pick(name) else {
             return Outcome::Refuse(match self.exports.refusal(name, &self.client) {
                 Some(_) => "an export that is refused for now",
+                None if self.cannot_be_compared(name) => CANNOT_BE_COMPARED,
                 None => "an unknown export name",
             });
         };
-        let negotiated = self.negotiated(device, name);
+        let negotiated = self.negotiated(picked, name);
         let info = &negotiated.session.info;
         send.extend_from_slice(&info.size_bytes.to_be_bytes());
         send.extend_from_slice(&negotiated.session.transmission_flags().to_be_bytes());
@@ -310,9 +319,27 @@ impl Handshake {
         Outcome::Done(Box::new(negotiated))
     }
 
-    fn negotiated(&self, device: Arc<dyn BlockDevice>, name: &str) -> Negotiated {
-        let changes = self.changes_for.as_ref().filter(|(of, _)| self.structured && of == name);
-        let changes = changes.map(|(_, changes)| Arc::clone(changes));
+    /// Since what the client wants to be told of changes of this export.
+    fn since(&self, name: &str) -> Option<&str> {
+        let picked = self.changes_for.as_ref().filter(|(of, _)| self.structured && of == name);
+        picked.map(|(_, since)| since.as_str())
+    }
+
+    /// The export of that name as it is now, and what changed in that very one, if that was agreed.
+    fn pick(&self, name: &str) -> Option<Picked> {
+        let Some(since) = self.since(name) else {
+            return self.exports.open(name, &self.client).map(|device| (device, None));
+        };
+        let compared = self.exports.compared(name, since, &self.client);
+        compared.map(|(device, changes)| (device, Some(changes)))
+    }
+
+    /// Whether there is an export of that name, but no more what it was agreed to be compared with.
+    fn cannot_be_compared(&self, name: &str) -> bool {
+        self.since(name).is_some() && self.exports.open(name, &self.client).is_some()
+    }
+
+    fn negotiated(&self, (device, changes): Picked, name: &str) -> Negotiated {
         let session = Session {
             info: ExportInfo::of(&*device, self.read_only),
             structured: self.structured,
@@ -328,11 +355,11 @@ impl Handshake {
             put_malformed(send, option);
             return Outcome::Again;
         };
-        let Some(device) = self.exports.open(query.name, &self.client) else {
+        let Some(picked) = self.pick(query.name) else {
             self.put_refusal(send, option, query.name);
             return Outcome::Again;
         };
-        let negotiated = self.negotiated(device, query.name);
+        let negotiated = self.negotiated(picked, query.name);
         let export = &negotiated.session.info;
         options::put_info_export(send, option, &negotiated.session);
         options::put_info_block_size(send, option, export);
@@ -346,6 +373,10 @@ impl Handshake {
     /// Say why there is no export of that name, or why it is not given to anybody.
     fn put_refusal(&self, send: &mut Vec<u8>, option: u32, name: &str) {
         let Some(why) = self.exports.refusal(name, &self.client) else {
+            if self.cannot_be_compared(name) {
+                let kind = option_reply::ERR_POLICY;
+                return options::put_reply(send, option, kind, CANNOT_BE_COMPARED.as_bytes());
+            }
             return put_unknown(send, option, name);
         };
         let why = options::cut(&why, MAX_REFUSAL_BYTES);
@@ -419,11 +450,12 @@ impl Handshake {
         options::put_reply(send, option, option_reply::ACK, &[]);
     }
 
-    /// The first context of changes that is asked for and is there, and what answers in it.
-    fn changes<'a>(&self, query: &options::MetaQuery<'a>) -> Option<(&'a str, Arc<dyn Changes>)> {
+    /// The first context of changes that is asked for and is there, and since what it tells.
+    fn changes<'a>(&self, query: &options::MetaQuery<'a>) -> Option<(&'a str, &'a str)> {
         query.queries.iter().take(CHANGES_TRIED_MAX).find_map(|context| {
             let since = context.strip_prefix(CHANGED_SINCE)?;
-            Some((*context, self.exports.changes(query.name, since, &self.client)?))
+            let compared = self.exports.compared(query.name, since, &self.client);
+            compared.map(|_| (*context, since))
         })
     }
 
@@ -443,9 +475,9 @@ impl Handshake {
             self.allocation_for = Some(query.name.to_owned());
             options::put_meta_context(send, option, BASE_ALLOCATION_ID, BASE_ALLOCATION);
         }
-        if let Some((context, changes)) = self.changes(&query) {
+        if let Some((context, since)) = self.changes(&query) {
             options::put_meta_context(send, option, CHANGED_SINCE_ID, context);
-            self.changes_for = Some((query.name.to_owned(), changes));
+            self.changes_for = Some((query.name.to_owned(), since.to_owned()));
         }
         options::put_reply(send, option, option_reply::ACK, &[]);
     }

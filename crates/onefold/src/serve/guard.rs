@@ -10,7 +10,7 @@ use std::sync::Once;
 
 use onefold_block::{BlockDevice, Generation};
 use onefold_export::reserve::{self, Careful};
-use onefold_nbd::{Changes, Client, ExportEntry, Exports};
+use onefold_nbd::{Client, Compared, ExportEntry, Exports};
 
 use crate::args::GuardArgs;
 use crate::failure::{Failure, Result};
@@ -76,8 +76,10 @@ impl Exports for Guard {
         name.map(|name| self.table.changes_listed(&name, client)).unwrap_or_default()
     }
 
-    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
-        self.table.changes(&self.admitted(name, client)?, since, client)
+    fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
+        let name = self.admitted(name, client)?;
+        let (device, changes) = self.table.compared(&name, since, client)?;
+        Some((Arc::new(Careful::new(device)), changes))
     }
 
     fn refusal(&self, name: &str, client: &Client) -> Option<String> {

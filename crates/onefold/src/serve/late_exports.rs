@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use onefold_block::BlockDevice;
-use onefold_nbd::{Changes, Client, ExportEntry, Exports};
+use onefold_nbd::{Client, Compared, ExportEntry, Exports};
 
 /// A table of exports that is filled once.
 #[derive(Default)]
@@ -35,8 +35,8 @@ impl Exports for LateExports {
         self.table.wait().changes_listed(name, client)
     }
 
-    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
-        self.table.wait().changes(name, since, client)
+    fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
+        self.table.wait().compared(name, since, client)
     }
 
     fn refusal(&self, name: &str, client: &Client) -> Option<String> {

@@ -10,7 +10,7 @@ use onefold_block::wrappers::{Clock, DeviceCounters};
 use onefold_block::{BlockDevice, BlockError, ByteSize, Extent};
 use onefold_export::{Right, Share, SharedDevice, Tap, counted};
 use onefold_metrics::ExportSample;
-use onefold_nbd::{Changes, Client, ExportEntry, Exports};
+use onefold_nbd::{Changes, Client, Compared, ExportEntry, Exports};
 use onefold_pool::{Pool, SNAPSHOT_MARK, SnapshotInfo, Volume};
 
 use super::live_record::{LiveRecording, RECORDINGS_MAX};
@@ -182,6 +182,12 @@ impl PoolExports {
         self.pool.volume(name).ok().filter(|volume| sees(client, volume))
     }
 
+    /// The device of a volume or snapshot, for a client that sees it.
+    fn opened(&self, volume: &Volume, client: &Client) -> Option<Arc<dyn BlockDevice>> {
+        let (device, share) = (self.device(volume), self.share(volume));
+        Some(Arc::new(SharedDevice::new(device, share, client)?))
+    }
+
     /// The volume that a snapshot is of, which is what is shared; a volume is its own.
     fn owner(&self, volume: &Volume) -> Volume {
         let name = volume.name();
@@ -272,9 +278,7 @@ impl Exports for PoolExports {
     }
 
     fn open(&self, name: &str, client: &Client) -> Option<Arc<dyn BlockDevice>> {
-        let volume = self.named(name, client)?;
-        let (device, share) = (self.device(&volume), self.share(&volume));
-        Some(Arc::new(SharedDevice::new(device, share, client)?))
+        self.opened(&self.named(name, client)?, client)
     }
 
     fn changes_listed(&self, name: &str, client: &Client) -> Vec<String> {
@@ -285,9 +289,11 @@ impl Exports for PoolExports {
         snapshots.into_iter().map(|snapshot| snapshot.name).collect()
     }
 
-    fn changes(&self, name: &str, since: &str, client: &Client) -> Option<Arc<dyn Changes>> {
+    fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
         let since = self.named(since, client).filter(|_| since.contains(SNAPSHOT_MARK))?;
-        Some(Arc::new(ChangedSince { volume: self.named(name, client)?, since }))
+        let volume = self.named(name, client)?;
+        let device = self.opened(&volume, client)?;
+        Some((device, Arc::new(ChangedSince { volume, since })))
     }
 }
 
@@ -421,10 +427,10 @@ mod tests {
         for name in ["b", "b@s", "c", "c@s", "nosuch"] {
             assert!(exports.open(name, &one).is_none(), "{name}");
             assert!(exports.changes_listed(name, &one).is_empty());
-            assert!(exports.changes("a", name, &one).is_none(), "since {name}");
+            assert!(exports.compared("a", name, &one).is_none(), "since {name}");
         }
         assert_eq!(exports.changes_listed("a", &one), ["a@s"]);
-        assert!(exports.changes("a", "a@s", &one).is_some());
+        assert!(exports.compared("a", "a@s", &one).is_some());
         // A clone is no way around it, and a new name none either.
         pool.clone_snapshot("b@s", "copy", 1).unwrap();
         pool.rename_volume("b", "plain").unwrap();

@@ -174,3 +174,76 @@ assert h.get_block_size(nbd.SIZE_PREFERRED) > 0
     server.stop();
     sandbox.check("pool");
 }
+
+/// Agrees on what changed, has volumes change their names, and only then picks the export.
+const AGREE_AND_PICK: &str = r"
+import socket, struct, subprocess
+
+def exactly(s, count):
+    got = b''
+    while len(got) < count:
+        piece = s.recv(count - len(got))
+        assert piece, 'the server ended the connection'
+        got += piece
+    return got
+
+def ask(s, option, data=b''):
+    s.sendall(struct.pack('>QII', 0x49484156454F5054, option, len(data)) + data)
+    answers = []
+    while True:
+        _, _, kind, length = struct.unpack('>QIII', exactly(s, 20))
+        answers.append((kind, exactly(s, length)))
+        if kind == 1 or kind & 1 << 31:
+            return answers
+
+def agreed(export, context):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    exactly(s, 18)
+    s.sendall(struct.pack('>I', 3))
+    assert ask(s, 8)[-1][0] == 1
+    named = struct.pack('>I', len(export)) + export
+    answers = ask(s, 10, named + struct.pack('>II', 1, len(context)) + context)
+    assert [kind for kind, _ in answers] == [4, 1], answers
+    return s, named
+
+def changed(s):
+    s.sendall(struct.pack('>IHHQQI', 0x25609513, 0, 7, 1, 0, 3 << 20))
+    _, flags, kind, _, length = struct.unpack('>IHHQI', exactly(s, 20))
+    body = exactly(s, length)
+    assert kind == 5, (kind, body)
+    words = struct.unpack('>%dI' % (length // 4), body)[1:]
+    return list(zip(words[::2], words[1::2]))
+
+def volume(*args):
+    subprocess.run([onefold, 'volume', args[0], 'pool', *args[1:]], check=True)
+";
+
+#[test]
+fn what_changed_is_told_of_the_volume_that_is_picked_whatever_had_its_name_before() {
+    let sandbox = Sandbox::new();
+    let server = served(&sandbox);
+    let text = format!(
+        "path, onefold = '{path}', '{onefold}'{AGREE_AND_PICK}
+since = b'onefold:changed-since:main@a'
+volume('snapshot', 'other@a')
+talk, named = agreed(b'main', since)
+lost, _ = agreed(b'main', since)
+# The other one, in which nothing changed since its own snapshot, comes to be called main.
+volume('rename', 'main', 'old')
+volume('rename', 'other', 'main')
+assert ask(talk, 7, named + bytes(2))[-1][0] == 1
+assert changed(talk) == [(3 << 20, 0)], 'it is told of the volume that was called so before'
+# Where there is nothing to compare with any more there is no export.
+volume('delete', 'main@a', '--yes')
+kind, why = ask(lost, 7, named + bytes(2))[-1]
+assert kind == (1 << 31) + 2 and b'agree on contexts anew' in why, (kind, why)
+assert ask(lost, 10, named + bytes(4))[-1][0] == 1 and ask(lost, 7, named + bytes(2))[-1][0] == 1
+",
+        path = sandbox.text("socket"),
+        onefold = super::harness::ONEFOLD,
+    );
+    script(&sandbox, &server.uri("main"), &text);
+    server.stop();
+    sandbox.check("pool");
+}
