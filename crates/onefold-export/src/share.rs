@@ -54,6 +54,11 @@ impl Share {
         self.set(Sharing { limits: Limits::default(), ..now });
     }
 
+    /// What a client may do now.
+    pub fn right_of(&self, client: &Client) -> Right {
+        self.sharing.read().unwrap_or_else(PoisonError::into_inner).right_of(client)
+    }
+
     fn read(&self) -> Sharing {
         self.sharing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -39,14 +39,20 @@ struct Meter {
     counters: Arc<DeviceCounters>,
 }
 
-/// Where a volume differs from a snapshot.
+/// Where a volume differs from a snapshot, for a client.
 struct ChangedSince {
     volume: Volume,
     since: Volume,
+    /// By which the client sees both, or no more. The snapshot itself is not held: it may go.
+    shares: [Arc<Share>; 2],
+    client: Client,
 }
 
 impl Changes for ChangedSince {
     fn changes(&self, offset: u64, len: u64) -> std::result::Result<Vec<Extent>, BlockError> {
+        if self.shares.iter().any(|share| share.right_of(&self.client) == Right::Nothing) {
+            return Err(BlockError::ShuttingDown);
+        }
         Ok(self.volume.changes_since(&self.since, offset, len)?)
     }
 }
@@ -292,8 +298,10 @@ impl Exports for PoolExports {
     fn compared(&self, name: &str, since: &str, client: &Client) -> Option<Compared> {
         let since = self.named(since, client).filter(|_| since.contains(SNAPSHOT_MARK))?;
         let volume = self.named(name, client)?;
+        let shares = [self.share(&volume), self.share(&since)];
         let device = self.opened(&volume, client)?;
-        Some((device, Arc::new(ChangedSince { volume, since })))
+        let changes = ChangedSince { volume, since, shares, client: client.clone() };
+        Some((device, Arc::new(changes)))
     }
 }
 

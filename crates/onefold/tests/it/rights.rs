@@ -154,21 +154,36 @@ fn two_certificates_see_what_is_theirs_and_lose_it_at_once() {
 fn a_client_that_is_connected_feels_it_at_its_next_request() {
     let scene = Scene::new();
     let server = scene.serve();
+    for name in ["main", "other"] {
+        scene.volume(&["snapshot", &format!("{name}@a")]);
+    }
     scene.volume(&["allow", "main", "--client", "CN=web1"]);
-    let uri = scene.uri(&server, "web1", "main");
-    // Reads, tells the test, and reads again when it is told to.
+    let [uri, other] = ["main", "other"].map(|name| scene.uri(&server, "web1", name));
+    // Reads, tells the test, and reads again when it is told to. What changed is asked for alone,
+    // in the volume that is taken away and in another one that is compared with it.
     let script = format!(
         "import sys
 h.set_uri_allow_local_file(True)
 h.connect_uri('{uri}')
 h.pread(512, 0)
+told = []
+for uri, since in (('{uri}', 'main@a'), ('{uri}', 'other@a'), ('{other}', 'main@a')):
+    changes = nbd.NBD()
+    changes.set_uri_allow_local_file(True)
+    changes.add_meta_context('onefold:changed-since:' + since)
+    changes.connect_uri(uri)
+    changes.block_status(512, 0, lambda *extents: None)
+    told.append(changes)
 print('read', flush=True)
 sys.stdin.read()
-try:
-    h.pread(512, 0)
-    print('again')
-except nbd.Error as e:
-    print('refused', e.errno)
+asks = [lambda: h.pread(512, 0)]
+asks += [lambda c=c: c.block_status(512, 0, lambda *extents: None) for c in told]
+for ask in asks:
+    try:
+        ask()
+        print('again')
+    except nbd.Error as e:
+        print('refused', e.errno)
 "
     );
     let mut command = super::harness::nbdsh(&["-c", &script]);
@@ -185,7 +200,7 @@ except nbd.Error as e:
     drop(child.stdin.take());
     std::io::Read::read_to_string(&mut out, &mut line).unwrap();
     child.wait().unwrap();
-    assert!(line.contains("refused ESHUTDOWN"), "{line}");
+    assert_eq!(line, format!("read\n{}", "refused ESHUTDOWN\n".repeat(4)));
 }
 
 #[test]
