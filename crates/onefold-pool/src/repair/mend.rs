@@ -96,8 +96,8 @@ pub fn part(inner: &Inner) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Whether any distinct page cannot be read, or any entry leads to no good record. Marks what is
-/// referred to.
+/// Whether any distinct page cannot be read, or any entry is lost or leads to no good record. Marks
+/// what is referred to.
 pub fn is_hurt(inner: &Inner, places: &mut Places<'_>) -> Result<bool, PoolError> {
     let mut hurt = false;
     for volume in inner.all_volumes() {
@@ -112,6 +112,8 @@ pub fn is_hurt(inner: &Inner, places: &mut Places<'_>) -> Result<bool, PoolError
                     pass.at = inner.map.past_damage(volume.number, Lba::new(first));
                 }
                 Step::Leaf(_) => {
+                    // What the journal says may stand in a page that could not be read.
+                    hurt |= entries.contains(&MapEntry::Lost);
                     for pba in entries.iter().filter_map(|entry| entry.pba()) {
                         hurt |= !places.refer(pba.container, pba.location);
                     }

@@ -192,3 +192,32 @@ fn what_a_lost_frame_had_comes_back_unless_a_later_one_says_otherwise() {
     assert_eq!(without_the_third_frame(|_| {}), 2);
     assert_eq!(without_the_third_frame(|volume| volume.trim(0, 4096, false).unwrap()), 0);
 }
+
+#[test]
+fn what_a_damaged_page_held_is_had_again_also_where_the_journal_writes_to_that_page() {
+    let (folder, pool) = new_pool(&small());
+    let volume = pool.create_volume("main", ByteSize(100 * 4096)).unwrap();
+    volume.write_at(0, &content(1, 100 * 4096), false).unwrap();
+    drop(volume);
+    pool.close().unwrap();
+    let pool = Pool::open(&folder, &options()).unwrap();
+    pool.volume("main").unwrap().write_at(3 * 4096, &content(2, 4096), true).unwrap();
+    drop(pool);
+    // The page of the volume, which has an entry for each of its blocks.
+    let map = files(&folder)["map"].clone();
+    let held = |page: &[u8]| page.chunks_exact(8).filter(|word| *word != [0; 8]).count() == 100;
+    let pages: Vec<u64> =
+        (1..).zip(map.chunks(4096).skip(1)).filter(|(_, page)| held(page)).map(|p| p.0).collect();
+    let [page] = pages[..] else { panic!("{pages:?}") };
+    folder.flip_bit("map", page * 4096 + 50, 1).unwrap();
+    let report = repair(&folder).unwrap();
+    let had = report.restored.ranges.iter().map(|range| range.count).sum::<u64>();
+    assert_eq!((had, report.lost.ranges.len()), (99, 0), "{report:#?}");
+    assert_sound(&folder, "repaired");
+    let mut found = vec![0; 100 * 4096];
+    let pool = Pool::open(&folder, &options()).unwrap();
+    pool.volume("main").unwrap().read_at(0, &mut found).unwrap();
+    let mut expected = content(1, 100 * 4096);
+    expected[3 * 4096..4 * 4096].copy_from_slice(&content(2, 4096));
+    assert!(found == expected);
+}
