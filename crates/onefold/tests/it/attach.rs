@@ -65,6 +65,16 @@ fn a_volume_is_a_file_gets_a_file_system_and_is_mounted_and_nothing_is_left() {
     let again = stage.onefold(&["attach", "pool", "main", "--by", "file"]);
     assert_eq!(again.code, Some(2), "{}", again.err);
     assert!(again.err.contains("onefold detach pool main"), "{}", again.err);
+    // What is not there is named beside what is.
+    let there = "there are: main";
+    for (name, why) in [("nosuch", there), ("main@x", "'main@x'"), ("nosuch@g1", there)] {
+        let said = stage.onefold(&["attach", "pool", name, "--by", "file"]);
+        assert_eq!(said.code, Some(2), "{name}: {}", said.err);
+        assert!(said.err.contains(why) && !said.err.contains("nbdfuse"), "{name}: {}", said.err);
+    }
+    let dated = stage.attach(&["main@g1"]);
+    assert_eq!(fs::metadata(&dated).unwrap().len(), 64 << 20);
+    assert_eq!(stage.onefold(&["detach", "pool", "main@g1"]).code, Some(0));
     stage.detach("main");
     assert!(!file.exists());
 
@@ -136,7 +146,8 @@ fn what_fails_half_way_and_what_a_killed_helper_leaves_is_undone() {
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("mkfs.ext4"), "{}", said.err);
     stage.assert_nothing_is_left();
-    let said = stage.onefold(&["attach", "pool", "nosuch", "--by", "file"]);
+    // The server gives it to nobody in that generation.
+    let said = stage.onefold(&["attach", "pool", "main@g9", "--by", "file"]);
     assert_eq!(said.code, Some(1), "{}", said.err);
     stage.assert_nothing_is_left();
     // nbdfuse dies, and its folder answers nobody.
