@@ -338,6 +338,11 @@ impl Drop for Leaving {
 }
 
 impl Crowd {
+    /// Whether more than three quarters of the places are taken.
+    fn is_crowded(&self) -> bool {
+        self.clients().len() > self.limits.clients / 4 * 3
+    }
+
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Stream>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -373,8 +378,10 @@ impl Crowd {
             } else {
                 Response::error(403, "this server listens to its owner, to root and to its group")
             };
-            // It may have taken long: what is true now is said.
-            let keeps = request.keeps && !self.stopping.load(Ordering::Acquire);
+            // It may have taken long: what is true now is said. Where places run short, each client
+            // has one for a request: commands get through beside those who ask without end.
+            let keeps =
+                request.keeps && !self.stopping.load(Ordering::Acquire) && !self.is_crowded();
             if !response.send(&mut stream, keeps)? {
                 return Ok(());
             }

@@ -148,8 +148,18 @@ fn length(headers: &[(String, String)]) -> Result<Option<u64>, &'static str> {
     }
 }
 
-/// An answer: its status and its body of at most so many bytes.
-pub fn receive_answer(body_bytes_max: usize, more: &mut Piece<'_>) -> io::Result<(u16, Vec<u8>)> {
+/// An answer as it is received.
+pub struct Received {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Whether more may be asked by the same connection.
+    pub keeps: bool,
+}
+
+/// An answer, with a body of at most so many bytes.
+pub fn receive_answer(body_bytes_max: usize, more: &mut Piece<'_>) -> io::Result<Received> {
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     let mut left = Vec::new();
     loop {
@@ -169,7 +179,11 @@ pub fn receive_answer(body_bytes_max: usize, more: &mut Piece<'_>) -> io::Result
                     }
                 }
                 left.truncate(end);
-                return Ok((status, left.split_off(head_bytes)));
+                let closes = |(name, value): &(String, String)| {
+                    name == "connection" && value.eq_ignore_ascii_case("close")
+                };
+                let keeps = !headers.iter().any(closes);
+                return Ok(Received { status, body: left.split_off(head_bytes), keeps });
             }
             Ok(httparse::Status::Partial) if left.len() < HEAD_BYTES_MAX => {}
             _ => return Err(bad("this is no HTTP answer")),
@@ -317,21 +331,29 @@ mod tests {
     fn an_answer_is_taken_to_its_length_and_no_other_is_one() {
         let answered = |bytes: &[u8], step: usize| {
             let mut at = 0;
-            receive_answer(5, &mut |piece| {
+            let received = receive_answer(5, &mut |piece| {
                 let count = step.min(bytes.len() - at).min(piece.len());
                 piece[..count].copy_from_slice(&bytes[at..at + count]);
                 at += count;
                 Ok(count)
-            })
+            })?;
+            let Received { status, body, keeps } = received;
+            io::Result::Ok((status, body, keeps))
         };
         let with = |fields: &str| format!("HTTP/1.1 202 Accepted\r\n{fields}\r\n").into_bytes();
         let five = [&with("Content-Length: 5\r\n")[..], b"abcdefg"].concat();
         for step in [1, 7, 1000] {
-            assert_eq!(answered(&five, step).unwrap(), (202, b"abcde".to_vec()));
+            assert_eq!(answered(&five, step).unwrap(), (202, b"abcde".to_vec(), true));
             let short = answered(&five[..five.len() - 3], step).unwrap_err();
             assert_eq!(short.kind(), CUT_OFF);
         }
-        assert_eq!(answered(&with("Content-Length: 0\r\n"), 9).unwrap(), (202, Vec::new()));
+        for (fields, keeps) in [("", true), ("Connection: keep-alive\r\n", true)]
+            .into_iter()
+            .chain([("Connection: close\r\n", false), ("connection: Close\r\n", false)])
+        {
+            let none = with(&format!("{fields}Content-Length: 0\r\n"));
+            assert_eq!(answered(&none, 9).unwrap(), (202, Vec::new(), keeps), "{fields}");
+        }
         let long = [&with("Content-Length: 6\r\n")[..], b"abcdef"].concat();
         for bad in [long, with(""), with("Content-Length: x\r\n"), b"SSH-2.0-x\r\n".to_vec()] {
             let kind = answered(&bad, 1000).unwrap_err().kind();

@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(request.path, "/api/v1/blocks");
             match &self.0 {
                 Some(pool) => data::blocks(pool, request),
-                None => Response::error(503, "not now"),
+                None => Response::error(500, "not now"),
             }
         }
     }
@@ -137,7 +137,7 @@ mod tests {
         drop(server);
         let _server = serve(None);
         let refused = RemoteBlocks::open(at.path()).err().unwrap();
-        assert!(refused.message.ends_with("it answers 503"), "{}", refused.message);
+        assert!(refused.message.ends_with("it answers 500"), "{}", refused.message);
     }
 
     #[test]
