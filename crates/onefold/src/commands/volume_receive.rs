@@ -305,6 +305,8 @@ impl<'a> Receive<'a> {
         } else {
             let volume = self.door.volume(&to)?;
             stored = self.store(reader, &*volume, &to, there)?;
+            // Should the server be started anew from here on, nothing of it is gone.
+            volume.flush().map_err(|error| Failure::volume(&to, &error))?;
             // What is done by name from here on would make another one a copy of the snapshot.
             must_have_its_name(&*volume, &to)?;
             self.resize(self.header.size_bytes)?;

@@ -87,8 +87,17 @@ pub fn extents_of(bytes: &[u8], len: u64) -> Result<Vec<Extent>, BlockError> {
 }
 
 /// The volume of that name, or the one with the number that is asked for: who has begun to read or
-/// write a volume goes on with that one, though another has its name by now.
-fn volume_of(pool: &Pool, name: &str, request: &Request) -> Result<Volume, Response> {
+/// write a volume goes on with that one, though another has its name by now. And with the server
+/// that it began with: another one may have lost what that one was told and had not flushed.
+fn volume_of(
+    (pool, exports): (&Pool, &PoolExports),
+    name: &str,
+    request: &Request,
+) -> Result<Volume, Response> {
+    if request.asked("server").is_some_and(|server| server != exports.server()) {
+        let why = "the server was started anew meanwhile, and what was not flushed may be gone";
+        return Err(Response::error(404, why));
+    }
     if let Some(number) = request.asked("volume") {
         let found = number.parse().ok().and_then(|number| pool.volume_of_number(number));
         let gone = || Response::error(404, &format!("volume '{name}' was deleted meanwhile"));
@@ -111,7 +120,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
     if let Some(what) = what.strip_prefix("recording") {
         return recording(exports, (name, what), request);
     }
-    let volume = match volume_of(pool, name, request) {
+    let volume = match volume_of((pool, exports), name, request) {
         Ok(volume) => volume,
         Err(refused) => return refused,
     };
@@ -122,6 +131,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
             "size_bytes": volume.size_bytes(),
             "block_bytes": volume.preferred_block_bytes(),
             "number": volume.number(),
+            "server": exports.server(),
         })),
         (Method::Get, "bytes", Some(offset), Some(length)) => {
             return match read(&volume, offset, length) {
@@ -307,8 +317,11 @@ mod tests {
             assert_eq!(status, 200, "{line}: {}", String::from_utf8_lossy(&answer));
             answer
         };
-        let size: Value = serde_json::from_slice(&done("GET main", &[])).unwrap();
-        assert_eq!(size, json!({ "size_bytes": 8 << 20, "block_bytes": 4096, "number": 1 }));
+        let mut size: Value = serde_json::from_slice(&done("GET main", &[])).unwrap();
+        assert_eq!(size["server"].take().as_str().unwrap().len(), 16);
+        let expected = json!({ "size_bytes": 8 << 20, "block_bytes": 4096, "number": 1 });
+        size.as_object_mut().unwrap().remove("server");
+        assert_eq!(size, expected);
         done("PUT main/bytes?offset=4096", &[7; 8192]);
         assert!(done("GET main/bytes?offset=4095&length=3", &[]) == [0, 7, 7]);
         let extents = |line: &str| {

@@ -53,12 +53,19 @@ pub struct RemoteVolume {
     block_bytes: u32,
     /// By which the server knows it again when it is renamed, and another one gets its name.
     number: Option<u64>,
+    /// By which that knows itself: another one, later, may have lost what was not flushed.
+    server: Option<String>,
     idle: Mutex<Vec<Client>>,
 }
 
 /// Statuses of answers: done, and that there is no volume of that name.
 const OK: u16 = 200;
 const NO_VOLUME: u16 = 404;
+
+/// What the server is called that tells this of a volume.
+fn server_of(about: &Value) -> Option<String> {
+    Some(about.get("server")?.as_str()?.to_owned())
+}
 
 fn failed(source: std::io::Error) -> BlockError {
     BlockError::Io { context: "ask the server of the pool".to_owned(), source }
@@ -86,6 +93,7 @@ impl RemoteVolume {
             size_bytes: AtomicU64::default(),
             block_bytes: 4096,
             number: None,
+            server: None,
             idle: Mutex::default(),
         };
         let failed = |error: BlockError| Failure::volume(name, &error);
@@ -105,6 +113,7 @@ impl RemoteVolume {
         *volume.size_bytes.get_mut() = size;
         volume.block_bytes = block.try_into().map_err(|_| nonsense())?;
         volume.number = number("number");
+        volume.server = server_of(&about);
         Ok(volume)
     }
 
@@ -125,12 +134,13 @@ impl RemoteVolume {
         what: &str,
         body: &[u8],
     ) -> std::result::Result<Answer, BlockError> {
-        let path = self.path(what);
-        let path = match (self.number, what.contains('?')) {
-            (None, _) => path,
-            (Some(number), true) => format!("{path}&volume={number}"),
-            (Some(number), false) => format!("{path}?volume={number}"),
-        };
+        let mut path = self.path(what);
+        let number = self.number.map(|number| format!("volume={number}"));
+        let server = self.server.as_ref().map(|server| format!("server={server}"));
+        for known in [number, server].into_iter().flatten() {
+            path.push(if path.contains('?') { '&' } else { '?' });
+            path.push_str(&known);
+        }
         self.answer_at(method, &path, body)
     }
 

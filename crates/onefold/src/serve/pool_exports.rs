@@ -3,6 +3,7 @@
 //! Invariant: a volume is one device for all clients, so that its clients can be counted.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ const OTHERS: &str = "(others)";
 /// The volumes of a pool.
 pub struct PoolExports {
     pool: Pool,
+    /// Tells this server from the next one of the pool.
+    server: String,
     recorder: Option<Arc<Recorder>>,
     rows: Mutex<Rows>,
     clock: Arc<dyn Clock>,
@@ -85,14 +88,21 @@ impl Rows {
 impl PoolExports {
     /// Of this pool, recorded if there is a recorder.
     pub fn new(pool: Pool, recorder: Option<Arc<Recorder>>) -> Self {
+        let server = format!("{:016x}", RandomState::new().hash_one("server"));
         Self {
             pool,
+            server,
             recorder,
             rows: Mutex::default(),
             clock: clock::system(),
             meters: Mutex::default(),
             others: Arc::default(),
         }
+    }
+
+    /// What no other server of the pool is called, before or after.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// How many clients have a volume.

@@ -56,6 +56,31 @@ fn it_is_a_device_like_any_other() {
 }
 
 #[test]
+fn it_does_not_go_on_with_another_server_which_may_have_lost_what_was_not_flushed() {
+    let pool = test_pool::pool();
+    pool.create_volume("main", ByteSize(1 << 20)).unwrap();
+    let at = tempfile::tempdir().unwrap();
+    let serve = || {
+        let exports = Arc::new(PoolExports::new(pool.clone(), None));
+        let served = Arc::new(Served { pool: pool.clone(), exports });
+        Server::on_socket(Bound::new(at.path()).unwrap(), served, Limits::default()).unwrap()
+    };
+    let first = serve();
+    let volume = RemoteVolume::open(at.path(), "main").unwrap();
+    volume.write_at(0, &[1; 512], false).unwrap();
+    drop(first);
+    let _second = serve();
+    // The first call may find the connection of before, which is broken.
+    let _ = volume.flush();
+    for done in [volume.write_at(512, &[1; 512], false), volume.flush()] {
+        let why = done.unwrap_err().to_string();
+        assert!(why.contains("the server was started anew meanwhile"), "{why}");
+    }
+    assert!(!volume.has_lost_its_name(), "it is still there");
+    RemoteVolume::open(at.path(), "main").unwrap().flush().unwrap();
+}
+
+#[test]
 fn it_is_the_same_volume_whatever_has_its_name_by_now() {
     let pool = test_pool::pool();
     let exports = Arc::new(PoolExports::new(pool.clone(), None));
