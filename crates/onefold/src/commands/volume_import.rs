@@ -60,7 +60,9 @@ pub fn run(args: &VolumeImportArgs, printer: &Printer) -> Result<()> {
     let grow =
         |needed: u64| import.resize(&*volume, needed.max(volume.size_bytes().saturating_mul(2)));
     let grow = (made && !sized).then_some(&grow as &(dyn Fn(u64) -> Result<()> + Sync));
-    let moved = import.fill(source, &*volume, mapped == 0, grow);
+    // Blocks that a repair gave up are no data, and no zeroes either.
+    let blank = made || transfer::data_bytes(&*volume).is_ok_and(|bytes| bytes == 0);
+    let moved = import.fill(source, &*volume, blank, grow);
     let moved = match (moved, grow) {
         (Ok(Moved { bytes: 0, .. }), Some(_)) => Err(empty(&args.file.display().to_string())),
         // It grew in steps, and has now exactly what it needs.

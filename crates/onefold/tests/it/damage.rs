@@ -312,6 +312,26 @@ fn a_repair_says_first_what_it_does_and_leaves_a_sound_pool() {
 }
 
 #[test]
+fn a_backup_with_holes_is_imported_over_a_volume_of_which_all_is_lost() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("data"), noise(1, 64 << 10)).unwrap();
+    sandbox.ok(&["pool", "create", "pool"]);
+    sandbox.ok(&["volume", "import", "pool", "v", "data"]);
+    let container = sandbox.path("pool/containers/00000001.container");
+    let bytes = fs::read(&container).unwrap();
+    fs::write(&container, [&bytes[..4096], &noise(2, bytes.len() - 4096)].concat()).unwrap();
+    let said = sandbox.onefold(&["pool", "check", "pool", "--repair"]);
+    assert!(said.err.contains("16 blocks are lost"), "{}", said.err);
+    let backup = fs::File::create(sandbox.path("backup")).unwrap();
+    backup.set_len(64 << 10).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&backup, &noise(3, 8192), 32 << 10).unwrap();
+    sandbox.ok(&["volume", "import", "pool", "v", "backup"]);
+    sandbox.ok(&["volume", "export", "pool", "v", "copy"]);
+    super::harness::assert_same(&sandbox.path("backup"), &sandbox.path("copy"));
+    sandbox.check("pool");
+}
+
+#[test]
 fn an_interrupted_repair_is_named_by_every_command_and_finished_by_the_next() {
     let sandbox = Sandbox::new();
     pool_with_data(&sandbox);
