@@ -1,19 +1,21 @@
 //! What a scan leaves out: paths that match patterns, and folders that are marked as caches.
 //! Room: onefold-archive.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::ffi::{CStr, OsStr};
 use std::io::Read as _;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::ArchiveError;
+use crate::tree::status::Status;
+use crate::tree::walk::open_file;
 
 /// The file that marks a folder as a cache, and what it begins with
 /// (<https://bford.info/cachedir/>).
-pub const CACHE_TAG: &str = "CACHEDIR.TAG";
+pub const CACHE_TAG: &CStr = c"CACHEDIR.TAG";
 const CACHE_SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// Patterns: one without a `/` is matched with names, another with whole paths in the version. `*`,
@@ -56,17 +58,23 @@ pub fn patterns_of(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Whether a program marked the folder as its cache.
-pub(super) fn is_cache(folder: &Path) -> bool {
-    let tag = folder.join(CACHE_TAG);
-    let is_file = fs::symlink_metadata(&tag).is_ok_and(|metadata| metadata.is_file());
+/// Whether a program marked the open folder as its cache.
+pub(super) fn is_cache(folder: BorrowedFd<'_>) -> bool {
     let mut start = [0; CACHE_SIGNATURE.len()];
-    let mut read = || File::open(&tag).and_then(|mut file| file.read_exact(&mut start));
+    // Only what is a file is opened.
+    let is_file = Status::of_name(folder, CACHE_TAG, false).is_ok_and(|tag| tag.kind.is_file());
+    let mut read = || open_file(folder, CACHE_TAG)?.0.read_exact(&mut start);
     is_file && read().is_ok() && start == *CACHE_SIGNATURE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{FileType, Mode};
+
     use super::*;
 
     #[test]
@@ -103,5 +111,25 @@ mod tests {
         }
         let text = "# what we do not need\n\n*.o\n a b\r\n";
         assert_eq!(patterns_of(text).collect::<Vec<_>>(), ["*.o", " a b"]);
+    }
+
+    #[test]
+    fn a_mark_is_a_file_and_neither_a_link_nor_a_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = File::open(dir.path()).unwrap();
+        let tag = dir.path().join("CACHEDIR.TAG");
+        assert!(!is_cache(folder.as_fd()));
+        fs::write(&tag, CACHE_SIGNATURE).unwrap();
+        assert!(is_cache(folder.as_fd()));
+        fs::rename(&tag, dir.path().join("other")).unwrap();
+        symlink("other", &tag).unwrap();
+        assert!(!is_cache(folder.as_fd()));
+        fs::remove_file(&tag).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(&folder, CACHE_TAG, FileType::Fifo, mode, 0).unwrap();
+        assert!(!is_cache(folder.as_fd()));
+        fs::remove_file(&tag).unwrap();
+        fs::write(&tag, &CACHE_SIGNATURE[1..]).unwrap();
+        assert!(!is_cache(folder.as_fd()));
     }
 }

@@ -2,8 +2,7 @@
 //! Room: onefold-archive.
 //! Cost: two calls for each stretch of data, none for a file without holes.
 
-use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
@@ -19,10 +18,10 @@ pub struct Holes {
 }
 
 impl Holes {
-    /// Of a file with this metadata. If as much is stored as it is long there are none.
-    pub fn of(metadata: &Metadata) -> Self {
-        let len = metadata.len();
-        let whole = metadata.blocks() * 512 >= len;
+    /// Of a file of so many bytes that takes so many units of 512 bytes. If as much is stored as
+    /// it is long, there are none.
+    pub const fn of(len: u64, blocks: u64) -> Self {
+        let whole = blocks.saturating_mul(512) >= len;
         Self { len, data_end: if whole { u64::MAX } else { 0 }, hole_end: 0 }
     }
 
@@ -55,9 +54,14 @@ impl Holes {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt as _;
+    use std::fs::Metadata;
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
     use super::*;
+
+    fn of(metadata: &Metadata) -> Holes {
+        Holes::of(metadata.len(), metadata.blocks())
+    }
 
     #[test]
     fn holes_are_told_from_where_they_are_asked_for_to_their_ends() {
@@ -69,7 +73,7 @@ mod tests {
             file.write_all_at(&vec![7; STEP as usize], at).unwrap();
         }
         let metadata = file.metadata().unwrap();
-        let mut holes = Holes::of(&metadata);
+        let mut holes = of(&metadata);
         if seek(&file, SeekFrom::Data(0)) != Ok(STEP) {
             println!("skipped: this file system tells of no holes");
             return;
@@ -90,10 +94,10 @@ mod tests {
         }
         // Each place asked for by itself.
         for (at, expected) in [(STEP, 0), (2 * STEP + 1, STEP - 1), (4 * STEP, STEP)] {
-            assert_eq!(Holes::of(&metadata).from(&file, at), expected, "at {at} alone");
+            assert_eq!(of(&metadata).from(&file, at), expected, "at {at} alone");
         }
         file.write_all_at(&vec![7; 5 * STEP as usize], 0).unwrap();
-        let mut none = Holes::of(&file.metadata().unwrap());
+        let mut none = of(&file.metadata().unwrap());
         assert_eq!((none.from(&file, 0), none.from(&file, 4 * STEP)), (0, 0));
     }
 
@@ -106,7 +110,7 @@ mod tests {
         file.write_all_at(&vec![7; (len - at - 4096) as usize], at + 4096).unwrap();
         file.sync_all().unwrap();
         if seek(&file, SeekFrom::Hole(0)) == Ok(at) {
-            let mut holes = Holes::of(&file.metadata().unwrap());
+            let mut holes = of(&file.metadata().unwrap());
             assert_eq!((holes.from(&file, 0), holes.from(&file, at)), (0, 4096));
         }
         // A pipe has no places at all.

@@ -2,9 +2,13 @@
 //! Room: onefold-archive.
 
 pub mod exclude;
+mod folders;
 mod holes;
 mod open_file;
 mod other_name;
 pub mod restore;
 pub mod scan;
+mod status;
 mod target;
+mod walk;
+mod xattrs;

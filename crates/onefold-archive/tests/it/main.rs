@@ -21,6 +21,7 @@ mod rewriting;
 mod round_trip;
 mod sealed;
 mod support;
+mod swapped;
 mod system;
 mod traces;
 mod undone;
