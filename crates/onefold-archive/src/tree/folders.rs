@@ -30,6 +30,15 @@ struct Level<T> {
     what: T,
 }
 
+impl<T> Level<T> {
+    /// Of the first or the last one.
+    fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_ref().expect(IS_OPEN).as_fd()
+    }
+}
+
+const IS_OPEN: &str = "the first folder and the last one are open";
+
 /// Open a folder, be it reached by a link only if that is to be followed.
 pub fn open_folder(at: BorrowedFd<'_>, name: &CStr, follow: bool) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -58,11 +67,20 @@ impl<T> Folders<T> {
         }
     }
 
+    /// The handle of the last folder, if there is one.
+    pub fn handle(&self) -> Option<BorrowedFd<'_>> {
+        self.levels.last().map(Level::handle)
+    }
+
+    /// That of the first one.
+    pub fn first(&self) -> Option<BorrowedFd<'_>> {
+        self.levels.first().map(Level::handle)
+    }
+
     /// The last folder, if there is one.
     pub fn last(&mut self) -> Option<(BorrowedFd<'_>, &mut T)> {
-        let level = self.levels.last_mut()?;
-        let handle = level.handle.as_ref().expect("the last folder is open");
-        Some((handle.as_fd(), &mut level.what))
+        let Level { handle, what, .. } = self.levels.last_mut()?;
+        Some((handle.as_ref().expect(IS_OPEN).as_fd(), what))
     }
 
     /// Go back to the folder before the last one. Also tells, the outermost first, of folders that
@@ -73,8 +91,7 @@ impl<T> Folders<T> {
         if let Some(last) = self.levels.last_mut()
             && last.handle.is_none()
         {
-            let inner = left.handle.as_ref().expect("the last folder was open");
-            last.handle = open_same(inner.as_fd(), c"..", last.id);
+            last.handle = open_same(left.handle(), c"..", last.id);
             if last.handle.is_none() {
                 lost = self.find_again();
             }
@@ -87,9 +104,8 @@ impl<T> Folders<T> {
         let mut found: Option<OwnedFd> = None;
         let mut reached = 1;
         while let Some(level) = self.levels.get(reached) {
-            let at = found.as_ref().or(self.levels[0].handle.as_ref());
-            let at = at.expect("the first folder is open");
-            let Some(next) = open_same(at.as_fd(), &level.name, level.id) else { break };
+            let at = found.as_ref().map_or(self.levels[0].handle(), OwnedFd::as_fd);
+            let Some(next) = open_same(at, &level.name, level.id) else { break };
             found = Some(next);
             reached += 1;
         }

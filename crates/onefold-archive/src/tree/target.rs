@@ -5,7 +5,7 @@
 //! `.onefold-restoring`, and what it replaces stays.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -22,18 +22,26 @@ use rustix::io::Errno;
 use crate::chunk_bytes::ChunkBytes;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
+use crate::tree::folders::{Folders, open_folder};
 use crate::tree::open_file::OpenFile;
 use crate::tree::other_name::{exists, rename, under_other_name};
 use crate::tree::scan::Problem;
+use crate::tree::status::Status;
 
 /// The rights of a folder of which the version does not say any; less the umask.
 const USUAL: Mode = Mode::from_raw_mode(0o777);
 
+const HAS_TOP: &str = "the target stays open";
+const MOVED: &str = "it, or a folder that it lies in, was moved away while it was restored";
+
 /// Where restored paths go.
 pub struct Target {
-    root: OwnedFd,
-    /// The open folders, each within the one before it.
-    open: Vec<OpenFolder>,
+    /// The target, and the folders in it that lead to where it is.
+    folders: Folders<OpenFolder>,
+    /// The path of the last of these in the version.
+    path: Vec<u8>,
+    /// A folder that was moved away while it was filled: nothing more can be put into it.
+    lost: Option<Vec<u8>>,
     file: Option<OpenFile>,
     /// Files that could not be restored: what has their names was there before.
     missed: HashSet<Vec<u8>>,
@@ -43,8 +51,8 @@ pub struct Target {
 }
 
 struct OpenFolder {
-    path: Vec<u8>,
-    handle: OwnedFd,
+    /// Length of its path in the version.
+    len: usize,
     /// Set if the version holds the folder itself.
     metadata: Option<Metadata>,
 }
@@ -63,9 +71,9 @@ fn problem(path: &[u8], problem: &dyn Display, problems: &mut Vec<Problem>) {
     problems.push(Problem { path, problem: problem.to_string() });
 }
 
-fn open_folder(at: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::openat(at, name, flags, Mode::empty())
+/// A name in a form that the system takes without copying it.
+fn c_name(name: &[u8]) -> rustix::io::Result<CString> {
+    CString::new(name).map_err(|_| Errno::INVAL)
 }
 
 impl Target {
@@ -74,9 +82,8 @@ impl Target {
         let refused =
             |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
         std::fs::create_dir_all(path).map_err(refused)?;
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root =
-            rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| refused(e.into()))?;
+        let name = c_name(path.as_os_str().as_bytes()).map_err(|e| refused(e.into()))?;
+        let root = open_folder(CWD, &name, true).map_err(|e| refused(e.into()))?;
         let mut listed = Dir::read_from(&root).map_err(|e| refused(e.into()))?;
         let holds = listed.find_map(|entry| {
             let entry = entry.ok()?;
@@ -90,8 +97,18 @@ impl Target {
             )));
         }
         let gives_away = rustix::process::geteuid().is_root();
-        let (open, missed) = (Vec::new(), HashSet::new());
-        Ok(Self { root, open, file: None, missed, overwrite, gives_away })
+        let id = Status::of(&root).map_err(|e| refused(e.into()))?.id;
+        let mut folders = Folders::new();
+        folders.enter(root, id, name, OpenFolder { len: 0, metadata: None });
+        Ok(Self {
+            folders,
+            path: Vec::new(),
+            lost: None,
+            file: None,
+            missed: HashSet::new(),
+            overwrite,
+            gives_away,
+        })
     }
 
     /// A path comes; answers whether it could be made. A file's content follows by
@@ -112,7 +129,18 @@ impl Target {
             return Ok(false);
         }
         let is_file = entry.kind == Kind::File;
-        let made = self.make(entry, problems);
+        let is_folder = entry.kind == Kind::Directory;
+        self.leave_for(if is_folder { &path } else { split(&path).0 }, problems);
+        let made = match &self.lost {
+            Some(lost) if is_within(&path, lost) => {
+                problem(&path, &MOVED, problems);
+                if is_file {
+                    self.missed.insert(path);
+                }
+                return Ok(false);
+            }
+            _ => self.make(entry, problems),
+        };
         if made.is_err() && is_file {
             self.missed.insert(path.clone());
         }
@@ -136,13 +164,13 @@ impl Target {
     fn make(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
         if entry.kind == Kind::Directory {
             // Nobody else is let in before it has its own rights.
-            self.enter(&entry.path, Mode::RWXU, problems)?;
-            let folder = self.open.last_mut().expect("it was just entered");
+            self.enter(&entry.path, Mode::RWXU)?;
+            let (_, folder) = self.folders.last().expect("it was just entered");
             folder.metadata = Some(entry.metadata);
             return Ok(());
         }
         let (folder, name) = split(&entry.path);
-        self.enter(folder, USUAL, problems)?;
+        self.enter(folder, USUAL)?;
         let at = self.last();
         if !self.overwrite && exists(at, name)? {
             return Err(Errno::EXIST);
@@ -160,7 +188,7 @@ impl Target {
             Kind::HardLink { target } => {
                 let (folder, from) = split(target);
                 let folder = self.walk(folder)?;
-                let from_at = folder.as_ref().map_or(self.root.as_fd(), |folder| folder.as_fd());
+                let from_at = folder.as_ref().map_or(self.top(), |folder| folder.as_fd());
                 rustix::fs::linkat(from_at, from, at, other, AtFlags::empty())
             }
             Kind::Symlink { target } => rustix::fs::symlinkat(OsStr::from_bytes(target), at, other),
@@ -230,7 +258,12 @@ impl Target {
 
     /// The folder that was entered last.
     fn last(&self) -> BorrowedFd<'_> {
-        self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd())
+        self.folders.handle().expect(HAS_TOP)
+    }
+
+    /// The target itself.
+    fn top(&self) -> BorrowedFd<'_> {
+        self.folders.first().expect(HAS_TOP)
     }
 
     /// The file is complete.
@@ -263,43 +296,51 @@ impl Target {
 
     /// Nothing more comes.
     pub fn finish(mut self, problems: &mut Vec<Problem>) {
-        while !self.open.is_empty() {
+        while !self.path.is_empty() {
             self.leave(problems);
         }
     }
 
+    /// Go back to the folder that the last one lies in.
     fn leave(&mut self, problems: &mut Vec<Problem>) {
-        let Some(folder) = self.open.pop() else { return };
-        if let Some(metadata) = &folder.metadata {
-            dress(folder.handle.as_fd(), &folder.path, metadata, self.gives_away, problems);
+        let gives_away = self.gives_away;
+        if let Some((handle, OpenFolder { metadata: Some(metadata), .. })) = self.folders.last() {
+            dress(handle, &self.path, metadata, gives_away, problems);
+        }
+        let Some((_, lost)) = self.folders.leave() else { return };
+        for lost in &lost {
+            problem(&self.path[..lost.len], &MOVED, problems);
+        }
+        self.lost = lost.first().map(|lost| self.path[..lost.len].to_vec()).or(self.lost.take());
+        let (_, folder) = self.folders.last().expect(HAS_TOP);
+        self.path.truncate(folder.len);
+    }
+
+    /// Go back to the folder that `folder` lies in, or is.
+    fn leave_for(&mut self, folder: &[u8], problems: &mut Vec<Problem>) {
+        while !self.path.is_empty() && !is_within(folder, &self.path) {
+            self.leave(problems);
         }
     }
 
-    /// Make `folder` the last open one, leaving those that it does not lie in and making those
-    /// that are missing: itself with `mode`, those that it lies in and that the version does not
-    /// hold with the usual one.
-    fn enter(
-        &mut self,
-        folder: &[u8],
-        mode: Mode,
-        problems: &mut Vec<Problem>,
-    ) -> rustix::io::Result<()> {
-        while self.open.last().is_some_and(|open| !is_within(folder, &open.path)) {
-            self.leave(problems);
-        }
-        let mut start = self.open.last().map_or(0, |open| open.path.len() + 1);
+    /// Make `folder`, which lies in the last one, the last one, making those that are missing:
+    /// itself with `mode`, those that it lies in and that the version does not hold with the usual
+    /// one.
+    fn enter(&mut self, folder: &[u8], mode: Mode) -> rustix::io::Result<()> {
+        let mut start = if self.path.is_empty() { 0 } else { self.path.len() + 1 };
         while start < folder.len() {
             let end = folder[start..].iter().position(|&byte| byte == b'/');
             let end = end.map_or(folder.len(), |len| start + len);
-            let name = OsStr::from_bytes(&folder[start..end]);
-            let at = self.open.last().map_or(self.root.as_fd(), |open| open.handle.as_fd());
+            let name = c_name(&folder[start..end])?;
             let mode = if end == folder.len() { mode } else { USUAL };
-            match rustix::fs::mkdirat(at, name, mode) {
+            match rustix::fs::mkdirat(self.last(), &name, mode) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
-            let handle = open_folder(at, name)?;
-            self.open.push(OpenFolder { path: folder[..end].to_vec(), handle, metadata: None });
+            let handle = open_folder(self.last(), &name, false)?;
+            let id = Status::of(&handle)?.id;
+            self.folders.enter(handle, id, name, OpenFolder { len: end, metadata: None });
+            self.path.extend_from_slice(&folder[self.path.len()..end]);
             start = end + 1;
         }
         Ok(())
@@ -309,8 +350,8 @@ impl Target {
     fn walk(&self, folder: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
         let mut handle: Option<OwnedFd> = None;
         for name in folder.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            let at = handle.as_ref().map_or(self.root.as_fd(), |handle| handle.as_fd());
-            handle = Some(open_folder(at, OsStr::from_bytes(name))?);
+            let at = handle.as_ref().map_or(self.top(), |handle| handle.as_fd());
+            handle = Some(open_folder(at, &c_name(name)?, false)?);
         }
         Ok(handle)
     }
@@ -685,5 +726,47 @@ mod tests {
         let why = "its times cannot be set: Invalid argument (os error 22)";
         assert_eq!(said(&problems), ["f", "l", "p"].map(|name| format!("{name}: {why}")));
         assert_eq!(names(folder.path()), ["f", "l", "p"]);
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_that_is_moved_away_is_named_and_goes_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        std::fs::create_dir_all(at("outside")).unwrap();
+        let mut target = Target::open(&at("top"), false).unwrap();
+        let mut problems = Vec::new();
+        let (mut path, mut depths) = ("d".to_owned(), Vec::new());
+        // More than are held open.
+        for _ in 0..100 {
+            let folder = entry(&path, Kind::Directory, 0o755);
+            assert!(target.begin(folder, &mut problems).unwrap());
+            depths.push(path.clone());
+            path.push_str("/d");
+        }
+        assert_eq!(problems, []);
+        // Neither `..` of the twentieth nor a way from the top leads to the nineteenth any more.
+        for (depth, name) in [(20, "inner"), (19, "outer")] {
+            std::fs::rename(at("top").join(&depths[depth]), at("outside").join(name)).unwrap();
+        }
+        let begin = |target: &mut Target, path: &str, problems: &mut Vec<Problem>| {
+            let made = target.begin(entry(path, Kind::File, 0o644), problems).unwrap();
+            target.end(problems).unwrap();
+            made
+        };
+        // In the moved one that is still open, and in one that it was in.
+        assert!(begin(&mut target, &format!("{}/file", depths[99]), &mut problems));
+        assert_eq!(problems, []);
+        let (there, lost) = (format!("{}/file", depths[18]), format!("{}/file", depths[19]));
+        assert!(!begin(&mut target, &lost, &mut problems));
+        let link = Kind::HardLink { target: lost.clone().into_bytes() };
+        assert!(!target.begin(entry("d/e", link, 0o644), &mut problems).unwrap());
+        assert_eq!((problems[0].path.as_str(), problems.len()), (&*depths[19], 3));
+        assert_eq!((&*problems[1].path, &*problems[1].problem), (&*lost, MOVED));
+        assert!(begin(&mut target, "d/file", &mut problems));
+        target.finish(&mut problems);
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert_eq!(names(&at("outside/outer")), [""; 0]);
+        assert_eq!(names(&at("top/d")), ["d", "file"]);
+        assert!(!at("top").join(there).exists() && !at("top").join(&depths[19]).exists());
     }
 }

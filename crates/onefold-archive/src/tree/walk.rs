@@ -23,6 +23,12 @@ use crate::tree::xattrs::{self, Xattrs};
 /// Bytes of names that the system tells at a time.
 const LISTED_BYTES: usize = 32 << 10;
 
+/// Longest path that is added, in bytes: somebody who makes folders in each other without end would
+/// make the time that it takes to add them grow with the square of their number.
+const PATH_BYTES_MAX: usize = 32 << 10;
+/// Longest name of Linux, and what stands before it.
+const NAME_BYTES_MAX: usize = 256;
+
 /// What is told of something that took the place of something else, and was read.
 pub const CHANGED: &str = "it changed while it was read; stored as it was found";
 const NO_FOLDER: &str = "it changed while it was read: it is no folder any more";
@@ -197,7 +203,9 @@ impl Walk<'_, '_> {
     ) -> Result<Option<Opened>, ArchiveError> {
         let is_top = stored == self.root.stored;
         let (mut status, mut changed, mut handle, mut error) = (status, false, None, None);
-        if self.is_walked(&status) {
+        if self.is_walked(&status) && stored.len() > PATH_BYTES_MAX - NAME_BYTES_MAX {
+            error = Some(Errno::NAMETOOLONG);
+        } else if self.is_walked(&status) {
             // All that is told of it from here on is told of what is listed.
             let opened = open_folder(at, name, is_top && stored.is_empty())
                 .and_then(|opened| Ok((Status::of(&opened)?, opened)));

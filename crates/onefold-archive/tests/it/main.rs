@@ -7,6 +7,7 @@ mod browse;
 mod compact;
 mod crash;
 mod damage;
+mod deep;
 mod differences;
 mod groups;
 mod hostile;
