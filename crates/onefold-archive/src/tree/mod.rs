@@ -1,6 +1,7 @@
 //! File trees of the system: read in order to be added, and written back.
 //! Room: onefold-archive.
 
+mod dress;
 pub mod exclude;
 mod folders;
 mod holes;

@@ -8,20 +8,18 @@ use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fmt::Display;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use onefold_content::is_zero;
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid,
-    XattrFlags,
-};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::chunk_bytes::ChunkBytes;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
+use crate::tree::dress::{dress, dress_by_name};
 use crate::tree::folders::{Folders, open_folder};
 use crate::tree::open_file::OpenFile;
 use crate::tree::other_name::{exists, rename, under_other_name};
@@ -66,7 +64,7 @@ fn split(path: &[u8]) -> (&[u8], &OsStr) {
     (folder, OsStr::from_bytes(name))
 }
 
-fn problem(path: &[u8], problem: &dyn Display, problems: &mut Vec<Problem>) {
+pub fn problem(path: &[u8], problem: &dyn Display, problems: &mut Vec<Problem>) {
     let path = String::from_utf8_lossy(path).into_owned();
     problems.push(Problem { path, problem: problem.to_string() });
 }
@@ -357,106 +355,6 @@ impl Target {
     }
 }
 
-fn times(metadata: &Metadata) -> Timestamps {
-    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    let (tv_sec, tv_nsec) = (metadata.mtime_s, metadata.mtime_ns.into());
-    Timestamps { last_access: omit, last_modification: Timespec { tv_sec, tv_nsec } }
-}
-
-/// Owner, attributes, rights and times, in the order in which each survives the next. What cannot
-/// be set is told; what was made stays.
-fn dress(
-    handle: BorrowedFd<'_>,
-    path: &[u8],
-    metadata: &Metadata,
-    gives_away: bool,
-    problems: &mut Vec<Problem>,
-) {
-    let mut check = |what, result| tell(path, what, result, problems);
-    if gives_away {
-        let (uid, gid) = (Uid::from_raw(metadata.uid), Gid::from_raw(metadata.gid));
-        check(OWNER, rustix::fs::fchown(handle, Some(uid), Some(gid)));
-    }
-    for (name, value) in &metadata.xattrs {
-        let name = OsStr::from_bytes(name);
-        check(ATTRIBUTE, rustix::fs::fsetxattr(handle, name, value, XattrFlags::empty()));
-    }
-    let (mode, is_less) = safe_mode(handle, metadata);
-    check(RIGHTS, rustix::fs::fchmod(handle, Mode::from_raw_mode(mode)));
-    check(TIMES, rustix::fs::futimens(handle, &times(metadata)));
-    if is_less {
-        problem(path, &NO_SET_ID, problems);
-    }
-}
-
-/// The rights of a file or folder whose owner is what it could be set to, and whether they are
-/// less than those that the version tells of: a program that runs with the rights of its owner, or
-/// of its group, would do so with those of somebody else.
-fn safe_mode(handle: BorrowedFd<'_>, metadata: &Metadata) -> (u32, bool) {
-    let mut mode = metadata.mode;
-    if mode & (SET_USER_ID | SET_GROUP_ID) != 0 {
-        let found = rustix::fs::fstat(handle).ok();
-        // Of a folder it says what group new files get, and no more.
-        let is_folder =
-            found.as_ref().is_some_and(|it| FileType::from_raw_mode(it.st_mode).is_dir());
-        if found.as_ref().is_none_or(|it| it.st_uid != metadata.uid) && !is_folder {
-            mode &= !SET_USER_ID;
-        }
-        if found.as_ref().is_none_or(|it| it.st_gid != metadata.gid) && !is_folder {
-            mode &= !SET_GROUP_ID;
-        }
-    }
-    (mode, mode != metadata.mode)
-}
-
-/// The same for what has no handle.
-fn dress_by_name(
-    at: BorrowedFd<'_>,
-    name: &OsStr,
-    entry: &Entry,
-    gives_away: bool,
-    problems: &mut Vec<Problem>,
-) {
-    let metadata = &entry.metadata;
-    let mut check = |what, result| tell(&entry.path, what, result, problems);
-    if gives_away {
-        let (uid, gid) = (Uid::from_raw(metadata.uid), Gid::from_raw(metadata.gid));
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        check(OWNER, rustix::fs::chownat(at, name, Some(uid), Some(gid), flags));
-    }
-    if !matches!(entry.kind, Kind::Symlink { .. }) {
-        // Made a moment ago by this process, and no link.
-        let mode = Mode::from_raw_mode(metadata.mode);
-        check(RIGHTS, rustix::fs::chmodat(at, name, mode, AtFlags::empty()));
-    }
-    for (attribute, value) in &metadata.xattrs {
-        // The folder by its handle, and nothing after its name is followed.
-        let path = Path::new("/proc/self/fd").join(at.as_raw_fd().to_string()).join(name);
-        let attribute = OsStr::from_bytes(attribute);
-        check(ATTRIBUTE, rustix::fs::lsetxattr(&path, attribute, value, XattrFlags::empty()));
-    }
-    let times = times(metadata);
-    check(TIMES, rustix::fs::utimensat(at, name, &times, AtFlags::SYMLINK_NOFOLLOW));
-}
-
-const OWNER: &str = "its owner cannot be set";
-const ATTRIBUTE: &str = "an extended attribute cannot be set";
-const RIGHTS: &str = "its rights cannot be set";
-const TIMES: &str = "its times cannot be set";
-const NO_SET_ID: &str =
-    "it does not run with the rights of its owner or group: they are others here";
-
-/// Bits of rights.
-const SET_USER_ID: u32 = 0o4000;
-const SET_GROUP_ID: u32 = 0o2000;
-
-/// Tell of what could not be set.
-fn tell(path: &[u8], what: &str, result: rustix::io::Result<()>, problems: &mut Vec<Problem>) {
-    if let Err(errno) = result {
-        problem(path, &format!("{what}: {}", io::Error::from(errno)), problems);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -465,6 +363,7 @@ mod tests {
 
     use super::*;
     use crate::format::entry::{Recipe, Stamp};
+    use crate::tree::dress::NO_SET_ID;
 
     #[test]
     fn what_has_another_owner_does_not_run_with_the_rights_of_that() {
