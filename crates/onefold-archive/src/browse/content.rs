@@ -4,11 +4,12 @@
 //! Cost: chunks and what was read ahead within the given memory; per open file 8 bytes per 1,024
 //! chunks, and the references of 1,024 of them.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use onefold_block::{ContainerId, ContainerStore, StoreError};
+use onefold_block::{ContainerId, ContainerStore};
 
+use super::windows::{AHEAD_MAX, GAP_BYTES, Wanted, Window, Windows};
 use crate::archive::Archive;
 use crate::cache::Cache;
 use crate::containers::{self, GroupDecoder};
@@ -17,16 +18,10 @@ use crate::format::chunk_ref::{ChunkName, ChunkRef, REF_BYTES};
 use crate::format::entry::{Entry, Recipe};
 use crate::format::group::{Group, GroupTable};
 use crate::version::Version;
-use onefold_content::Fingerprinter;
+use onefold_content::{Codec, Fingerprinter};
 
 /// References that are looked at together.
 const BLOCK_CHUNKS: u64 = 1024;
-/// Bytes of a container that are read for a chunk that follows on nothing.
-const AHEAD_MIN: u64 = 128 << 10;
-/// Bytes that are read at most where one read follows on another.
-const AHEAD_MAX: u64 = 1 << 20;
-/// Bytes between two reads of which the second still follows on the first.
-const GAP_BYTES: u64 = 64 << 10;
 /// What a chunk or group that is kept counts for apart from its bytes.
 const OVERHEAD: u64 = 128;
 /// Containers whose tables of groups are kept.
@@ -131,17 +126,28 @@ impl OpenFile {
     }
 }
 
-/// Bytes of a container that were read ahead.
-struct Window {
-    id: ContainerId,
-    start: u64,
-    bytes: Arc<Vec<u8>>,
+/// What is asked of a file at a time.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    file: &'a OpenFile,
+    /// What is left of the block of references, from the chunk on that is wanted now.
+    chunks: &'a [(u64, ChunkRef)],
+    /// The byte of the file at which the question ends.
+    end: u64,
 }
 
-impl Window {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+/// Whether chunks of a group lie in it as they are.
+fn is_plain(group: &Group) -> bool {
+    group.codec == Codec::Raw && group.stored == group.len
+}
+
+/// Where in its container that lies which a chunk is made from.
+fn place_of(group: &Group, chunk: &ChunkRef) -> Range<u64> {
+    if !is_plain(group) {
+        return group.place();
     }
+    let start = group.place().start + u64::from(chunk.offset - group.begin);
+    start..start + u64::from(chunk.len)
 }
 
 /// Chunks by all that a reference says, so that none is taken for another.
@@ -157,8 +163,7 @@ pub(super) struct Content {
     chunk_bytes_max: usize,
     /// The chunk of the greatest size that is all zeroes, as runs of zeroes are cut.
     zeroes: ChunkName,
-    windows: Mutex<VecDeque<Window>>,
-    window_bytes: u64,
+    windows: Windows,
     tables: Mutex<Tables>,
     /// What was decoded along with a chunk; nothing in it was compared with any name.
     groups: Mutex<Groups>,
@@ -177,8 +182,7 @@ impl Content {
             fingerprinter,
             chunk_bytes_max,
             zeroes,
-            windows: Mutex::default(),
-            window_bytes: (budget_bytes / 4).max(AHEAD_MAX),
+            windows: Windows::new(Arc::clone(&archive.store), (budget_bytes / 4).max(AHEAD_MAX)),
             tables: Mutex::new(Cache::new(TABLES)),
             groups: Mutex::new(Cache::new(budget_bytes / 4)),
             chunks: Mutex::new(Cache::new(budget_bytes / 4 * 3)),
@@ -200,12 +204,18 @@ impl Content {
             let (block, before) = (file.block_of(version, at)?, at);
             let ends = |(begin, chunk): &(u64, ChunkRef)| begin + u64::from(chunk.len);
             let first = block.partition_point(|chunk| ends(chunk) <= at);
-            let before_end = block[first..].iter().take_while(|(begin, _)| *begin < end);
-            // One that is empty is none.
-            for (begin, chunk) in before_end.filter(|(_, chunk)| chunk.len > 0) {
+            for (number, (begin, chunk)) in block.iter().enumerate().skip(first) {
+                if *begin >= end {
+                    break;
+                }
+                // One that is empty is none.
+                if chunk.len == 0 {
+                    continue;
+                }
                 let Some(from) = at.checked_sub(*begin) else { break };
                 let to = (end - begin).min(chunk.len.into());
-                self.copy(chunk, from as usize..to as usize, out)?;
+                let question = Question { file, chunks: &block[number..], end };
+                self.copy(chunk, from as usize..to as usize, question, out)?;
                 at = begin + to;
             }
             if at == before {
@@ -220,10 +230,11 @@ impl Content {
     fn copy(
         &self,
         chunk: &ChunkRef,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
+        question: Question<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), ArchiveError> {
-        if chunk.name == self.zeroes && chunk.len as usize == self.chunk_bytes_max {
+        if self.is_zeroes(chunk) {
             out.resize(out.len() + range.len(), 0);
             return Ok(());
         }
@@ -231,7 +242,7 @@ impl Content {
         let data = if let Some(data) = kept {
             data
         } else {
-            let data = Arc::new(self.decode(chunk)?);
+            let data = Arc::new(self.decode(chunk, question)?);
             let bytes = data.len() as u64 + OVERHEAD;
             lock(&self.chunks).put(*chunk, Arc::clone(&data), bytes);
             data
@@ -240,14 +251,26 @@ impl Content {
         Ok(())
     }
 
-    fn decode(&self, chunk: &ChunkRef) -> Result<Vec<u8>, ArchiveError> {
+    /// A chunk that no container is read for.
+    fn is_zeroes(&self, chunk: &ChunkRef) -> bool {
+        chunk.name == self.zeroes && chunk.len as usize == self.chunk_bytes_max
+    }
+
+    fn decode(&self, chunk: &ChunkRef, question: Question<'_>) -> Result<Vec<u8>, ArchiveError> {
         let (id, table) = (chunk.container, self.table(chunk.container)?);
         let group = table.find(chunk.offset, chunk.len).ok_or_else(|| {
             let problem = "the container has nothing where this chunk should be";
             ArchiveError::corrupt(id.to_string(), chunk.offset.into(), problem)
         })?;
         let group = table.groups()[group];
-        let content = self.group(id, &group)?;
+        if is_plain(&group) {
+            let place = place_of(&group, chunk);
+            let window = self.stored(id, &place, &table, question)?;
+            let data = window.at(&place);
+            containers::check_name(&self.fingerprinter, chunk, data)?;
+            return Ok(data.to_vec());
+        }
+        let content = self.group(id, &group, &table, question)?;
         let from = (chunk.offset - group.begin) as usize;
         let data = &content[from..from + chunk.len as usize];
         containers::check_name(&self.fingerprinter, chunk, data)?;
@@ -270,20 +293,66 @@ impl Content {
         Ok(table)
     }
 
+    /// Stored bytes of a container.
+    fn stored(
+        &self,
+        id: ContainerId,
+        place: &Range<u64>,
+        table: &GroupTable,
+        question: Question<'_>,
+    ) -> Result<Window, ArchiveError> {
+        let corrupt = |problem: String| ArchiveError::corrupt(id.to_string(), place.start, problem);
+        let window = self.windows.get(id, place, || self.wanted(id, place.start, table, question));
+        let window = window.map_err(|error| corrupt(ArchiveError::from(error).to_string()))?;
+        window.ok_or_else(|| corrupt("the container ends before this group".to_owned()))
+    }
+
+    /// What a question wants of a container from `start` on, as far as it lies side by side.
+    fn wanted(
+        &self,
+        id: ContainerId,
+        start: u64,
+        table: &GroupTable,
+        question: Question<'_>,
+    ) -> Wanted {
+        let file = (question.file.slot, question.file.recipe.at);
+        let mut wanted = Wanted { file, asked: start, whole: start };
+        for (begin, chunk) in question.chunks {
+            if chunk.len == 0 || self.is_zeroes(chunk) {
+                continue;
+            }
+            let group = table.find(chunk.offset, chunk.len).filter(|_| chunk.container == id);
+            let Some(group) = group else { break };
+            let place = place_of(&table.groups()[group], chunk);
+            if !(start..=wanted.whole + GAP_BYTES).contains(&place.start) {
+                break;
+            }
+            wanted.whole = wanted.whole.max(place.end);
+            if *begin < question.end {
+                wanted.asked = wanted.whole;
+            }
+            if wanted.whole >= start + AHEAD_MAX {
+                break;
+            }
+        }
+        wanted
+    }
+
     /// The content of a group.
-    fn group(&self, id: ContainerId, group: &Group) -> Result<Arc<Vec<u8>>, ArchiveError> {
+    fn group(
+        &self,
+        id: ContainerId,
+        group: &Group,
+        table: &GroupTable,
+        question: Question<'_>,
+    ) -> Result<Arc<Vec<u8>>, ArchiveError> {
         let key = (id, group.begin);
         if let Some(content) = lock(&self.groups).get(&key) {
             return Ok(content);
         }
         let place = group.place();
-        let corrupt = |problem: String| ArchiveError::corrupt(id.to_string(), place.start, problem);
-        let window = self.window(id, place.start, place.end);
-        let window = window.map_err(|error| corrupt(ArchiveError::from(error).to_string()))?;
-        let window =
-            window.ok_or_else(|| corrupt("the container ends before this group".to_owned()))?;
-        let stored = &window.bytes[(place.start - window.start) as usize..];
-        let stored = &stored[..group.stored as usize];
+        let window = self.stored(id, &place, table, question)?;
+        let stored = window.at(&place);
         let decoder = lock(&self.decoders).pop();
         let mut decoder = decoder.unwrap_or_else(|| GroupDecoder::new(self.chunk_bytes_max));
         let mut content = Vec::new();
@@ -294,45 +363,6 @@ impl Content {
         let bytes = content.len() as u64 + OVERHEAD;
         lock(&self.groups).put(key, Arc::clone(&content), bytes);
         Ok(content)
-    }
-
-    /// Bytes of a container from `start` to `end`, and what is read along with them; `None` if it
-    /// is shorter.
-    fn window(&self, id: ContainerId, start: u64, end: u64) -> Result<Option<Window>, StoreError> {
-        let mut ahead = AHEAD_MIN;
-        for window in lock(&self.windows).iter() {
-            if window.id != id {
-                continue;
-            }
-            if window.start <= start && end <= window.end() {
-                let bytes = Arc::clone(&window.bytes);
-                return Ok(Some(Window { id, start: window.start, bytes }));
-            }
-            let follows = window.start <= start && start <= window.end() + GAP_BYTES;
-            if follows {
-                ahead = ahead.max(2 * window.bytes.len() as u64).min(AHEAD_MAX);
-            }
-        }
-        let len = self.store.len(id)?;
-        if end > len {
-            return Ok(None);
-        }
-        let to = len.min(start + ahead).max(end);
-        let mut bytes = vec![0; (to - start) as usize];
-        if self.store.read(id, start, &mut bytes).is_err() {
-            // What cannot be read takes along no chunk that can.
-            bytes.truncate((end - start) as usize);
-            self.store.read(id, start, &mut bytes)?;
-        }
-        let bytes = Arc::new(bytes);
-        let mut windows = lock(&self.windows);
-        windows.push_back(Window { id, start, bytes: Arc::clone(&bytes) });
-        let mut total: u64 = windows.iter().map(|window| window.bytes.len() as u64).sum();
-        while total > self.window_bytes {
-            let Some(gone) = windows.pop_front() else { break };
-            total -= gone.bytes.len() as u64;
-        }
-        Ok(Some(Window { id, start, bytes }))
     }
 }
 
@@ -354,12 +384,16 @@ mod tests {
     use crate::settings::{ArchiveIdentity, ArchiveSettings};
 
     fn archive() -> (SimFolder, Archive) {
+        archive_with(Compression::None)
+    }
+
+    fn archive_with(compression: Compression) -> (SimFolder, Archive) {
         let folder = SimFolder::new();
         let identity = ArchiveIdentity { uuid: [1; 16], key: [2; 32] };
         let settings = ArchiveSettings {
             chunk_bytes: 1 << 10,
             container_bytes: 4 << 20,
-            compression: Compression::None,
+            compression,
             ..ArchiveSettings::default()
         };
         Archive::create(&folder, &settings, identity).unwrap();
@@ -373,7 +407,11 @@ mod tests {
     }
 
     fn with_file(content: &[u8]) -> (SimFolder, Archive) {
-        let (folder, mut archive) = archive();
+        with_file_as(content, Compression::None)
+    }
+
+    fn with_file_as(content: &[u8], compression: Compression) -> (SimFolder, Archive) {
+        let (folder, mut archive) = archive_with(compression);
         let mut adder = archive.add(AddOptions::default()).unwrap();
         let entry = file(b"f", Recipe::default());
         adder.file(entry, false, &mut &content[..]).unwrap().unwrap();
@@ -399,14 +437,18 @@ mod tests {
         read.map(|()| out).map_err(|error| error.to_string())
     }
 
-    fn window_bytes(content: &Content) -> Vec<usize> {
-        lock(&content.windows).iter().map(|window| window.bytes.len()).collect()
+    /// Where reads of the container began and ended, one behind the other.
+    fn reads(content: &Content) -> Vec<Range<u64>> {
+        content.windows.reads()
     }
 
     #[test]
     fn a_quarter_of_the_memory_is_for_each_of_windows_and_groups_and_the_rest_for_chunks() {
-        let data = SplitMix64::new(1).bytes(9_000_000);
-        let (_, archive) = with_file(&data);
+        // Half of it is zeroes, so that groups are compressed.
+        let mut random = SplitMix64::new(1);
+        let piece = |random: &mut SplitMix64| [random.bytes(500), vec![0; 500]].concat();
+        let data: Vec<u8> = (0..9_000).flat_map(|_| piece(&mut random)).collect();
+        let (_, archive) = with_file_as(&data, Compression::Lz4);
         let chunks = |archive: &Archive| {
             let (version, _) = open(archive);
             version.chunks(version.find(b"f").unwrap().recipe).count() as u64
@@ -419,42 +461,37 @@ mod tests {
         let groups = 35;
         let all = data.len() as u64;
         assert_eq!(kept(&content), (all + 128 * chunks(&archive), all + 128 * groups));
-        assert_eq!((lock(&content.tables).bytes(), lock(&content.decoders).len()), (3, 1));
+        assert_eq!(lock(&content.decoders).len(), 1);
         // Less than all.
         let content = Content::new(&archive, 8 << 20);
-        assert_eq!(
-            (content.window_bytes, Content::new(&archive, 0).window_bytes),
-            (2 << 20, 1 << 20)
-        );
         assert!(read(&content, &archive, 0, data.len()).unwrap() == data);
         let (chunk_bytes, group_bytes) = kept(&content);
         let (most_chunks, most_groups) = (6 << 20, 2 << 20);
         assert!((most_chunks - 9000..=most_chunks).contains(&chunk_bytes), "{chunk_bytes}");
         assert!((most_groups - (260 << 10)..=most_groups).contains(&group_bytes), "{group_bytes}");
+        let kept: u64 = reads(&content).iter().map(|read| read.end - read.start).sum();
+        assert!(((1 << 20)..=(2 << 20)).contains(&kept), "{kept}");
     }
 
+    /// What is stored as it is, is read without the rest of its group.
     #[test]
-    fn windows_stay_up_to_their_last_byte() {
-        let data = SplitMix64::new(2).bytes(4_500_000);
+    fn what_does_not_compress_is_read_from_its_first_byte_to_its_last() {
+        let data = SplitMix64::new(4).bytes(1_500_000);
         let (_, archive) = with_file(&data);
-        let far = [3_000_000, 1_500_000, 100];
-        let mut content = Content::new(&archive, 0);
-        for from in far {
-            read(&content, &archive, from, 10).unwrap();
-        }
-        let lens = window_bytes(&content);
-        assert_eq!(lens.len(), 3);
-        for (less, kept) in [(0, &lens[..]), (1, &lens[1..])] {
-            content = Content::new(&archive, 0);
-            content.window_bytes = (lens.iter().sum::<usize>() - less) as u64;
-            for from in far {
-                read(&content, &archive, from, 10).unwrap();
-            }
-            assert_eq!(window_bytes(&content), kept);
-        }
-        content.window_bytes = 0;
-        read(&content, &archive, 2_000_000, 10).unwrap();
-        assert_eq!(window_bytes(&content), [0; 0]);
+        let (version, _) = open(&archive);
+        let refs: Vec<ChunkRef> =
+            version.chunks(version.find(b"f").unwrap().recipe).map(Result::unwrap).collect();
+        let content = Content::new(&archive, 64 << 20);
+        let (from, to) = (700_000, 900_000);
+        assert!(read(&content, &archive, from, 200_000).unwrap() == data[700_000..to]);
+        let first = refs.partition_point(|chunk| u64::from(chunk.offset + chunk.len) <= from);
+        let last = refs.partition_point(|chunk| (chunk.offset as usize) < to) - 1;
+        let stored = u64::from(refs[last].offset + refs[last].len - refs[first].offset);
+        let [read_once] = &reads(&content)[..] else { panic!("{:?}", reads(&content)) };
+        // Between groups stand headers.
+        let more = read_once.end - read_once.start - stored;
+        assert!(more.is_multiple_of(20) && more <= 40, "{more}");
+        assert!(lock(&content.groups).bytes() == 0 && lock(&content.decoders).is_empty());
     }
 
     /// Up to a damaged chunk and behind it, all can be read.
