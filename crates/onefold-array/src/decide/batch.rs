@@ -39,9 +39,14 @@ impl<T> BatchMaker<T> {
         if self.waiting.is_empty() {
             return None;
         }
-        let count = self.waiting.len().min(self.limit);
+        let count = self.next_len();
         to.extend(self.waiting.drain(..count));
         Some(if count == self.limit { Closed::Full } else { Closed::Dry })
+    }
+
+    /// Chunks of the next batch.
+    pub fn next_len(&self) -> usize {
+        self.waiting.len().min(self.limit)
     }
 
     /// Chunks that wait.
@@ -66,7 +71,7 @@ mod tests {
         assert_eq!(maker.take(&mut batch), None);
         (0..5).for_each(|chunk| maker.push(chunk));
         assert_eq!(maker.take(&mut batch), Some(Closed::Full));
-        assert_eq!((batch.as_slice(), maker.len()), (&[0, 1, 2][..], 2));
+        assert_eq!((batch.as_slice(), maker.len(), maker.next_len()), (&[0, 1, 2][..], 2, 2));
         batch.clear();
         assert_eq!(maker.take(&mut batch), Some(Closed::Dry));
         assert_eq!(batch, [3, 4]);

@@ -37,6 +37,11 @@ impl<T> DelayedBuffer<T> {
         Self { chunks, budget, chunk_bytes, batch, defers }
     }
 
+    /// Chunks that an empty buffer has room for.
+    pub fn holds(&self) -> usize {
+        usize::try_from(self.budget.limit() / self.chunk_bytes).unwrap_or(usize::MAX)
+    }
+
     /// Sets room aside for as many chunks as a batch may put in.
     #[must_use]
     pub fn reserve(&mut self, chunks: usize) -> bool {
@@ -98,6 +103,7 @@ mod tests {
     fn chunks_leave_full_free_late_or_wanted_and_never_else() {
         let mut buffer = DelayedBuffer::new(40, 10, 2, true);
         let mut taken = Vec::new();
+        assert_eq!((buffer.holds(), DelayedBuffer::<()>::new(39, 10, 2, true).holds()), (4, 3));
         assert!(buffer.reserve(3) && !buffer.reserve(2));
         buffer.push(100, 'a');
         assert!(!buffer.take(99, CALM, &mut taken));

@@ -52,7 +52,7 @@ impl Machine {
     fn next_batch(&mut self, now: SimTime) -> Option<(Kind, Vec<Chunk>)> {
         let mut chunks = self.spare_chunks.pop().unwrap_or_default();
         debug_assert!(chunks.is_empty(), "lists are put back empty");
-        let wanted = self.writes.len().min(self.spec.batch.chunks as usize);
+        let wanted = self.writes.next_len();
         let reserved = self.delays() && self.delayed.reserve(wanted);
         let may_write = reserved || !self.delays();
         let kind = self.take_chunks(now, may_write, &mut chunks);
@@ -169,7 +169,8 @@ impl Machine {
             }
         }
         self.reconfigure(now, queue);
-        if !self.is_stopped() {
+        // Where nothing else is going to happen, windows would go on for ever over a stall.
+        if !self.is_stopped() && !queue.is_empty() {
             queue.after(SimSpan::from_ns(self.spec.schedule.window_ns.max(1)), Event::Window);
         }
     }

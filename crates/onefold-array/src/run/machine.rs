@@ -203,6 +203,17 @@ pub struct Machine {
 /// A request that waits outside, with its time of arrival.
 type Waiting = (SimTime, Asked);
 
+/// The delayed chunk buffer, and most writes of a batch: all of them may have to wait in it, and
+/// what has no room there never begins.
+fn delayed(spec: &ServerSpec) -> (DelayedBuffer<Chunk>, usize) {
+    let (chunks, defers) = (spec.batch.chunks as usize, spec.schedule.short_term == Switch::On);
+    let bytes = spec.buffer.delayed_bytes;
+    let delayed = DelayedBuffer::new(bytes, spec.chunk_bytes, chunks, defers);
+    let waits = spec.place.compression == CompressionPlace::Engine;
+    let written = if waits { chunks.min(delayed.holds()) } else { chunks };
+    (delayed, written)
+}
+
 impl Machine {
     /// An idle server, and the events that begin its load.
     ///
@@ -217,6 +228,7 @@ impl Machine {
         let addresses = spec.workload.addresses as Content;
         let mut table = Index::new(&spec.table, addresses, spec.seed)?;
         table.name_moves(whole.table.is_some());
+        let (delayed, written) = delayed(spec);
         let mut machine = Self {
             load: Load::new(spec),
             sizes: Compressibility {
@@ -230,13 +242,8 @@ impl Machine {
             predictor: Predictor::new(spec.predictor.kind, spec.predictor.entries),
             table,
             client_buffer: Budget::new(spec.buffer.client_bytes),
-            delayed: DelayedBuffer::new(
-                spec.buffer.delayed_bytes,
-                spec.chunk_bytes,
-                chunks,
-                spec.schedule.short_term == Switch::On,
-            ),
-            writes: BatchMaker::new(chunks),
+            delayed,
+            writes: BatchMaker::new(written),
             reads: BatchMaker::new(chunks),
             completions: BatchMaker::new(chunks),
             zeroes: BatchMaker::new(chunks),

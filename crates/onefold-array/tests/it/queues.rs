@@ -48,6 +48,31 @@ fn alone_in_the_server_a_request_takes_the_sum_of_its_steps() {
     assert!((took - expected).abs() < 1e-6, "engine: {took} {expected}");
 }
 
+/// All of a batch may have to wait there to be compressed, so batches are no larger.
+#[test]
+fn a_delayed_buffer_of_less_than_a_batch_makes_batches_smaller_and_holds_nothing_up_for_ever() {
+    for preset in ["cidr", "cidr+", "fidr-nic", "fidr"] {
+        let chunk_bytes = spec(preset, &[]).chunk_bytes;
+        for chunks in [1, 5, 63] {
+            // Without windows a run in which nothing can begin ends with an error.
+            for windows in ["off", "on"] {
+                let settings = [
+                    &format!("buffer.delayed_bytes={}", chunks * chunk_bytes + 100),
+                    &format!("schedule.long_term={windows}"),
+                    "workload.requests=500",
+                    "workload.warm_requests=0",
+                ];
+                let report = run(preset, &settings);
+                let peak = report.delayed_buffer_peak;
+                assert!(peak > 0 && peak <= chunks * chunk_bytes, "{preset} {chunks}: {peak}");
+                let bytes = report.bytes_of_all;
+                let kept = bytes.duplicate + bytes.compressed_away + bytes.stored;
+                assert_eq!(kept, bytes.client_in, "{preset} {chunks}");
+            }
+        }
+    }
+}
+
 #[test]
 fn requests_in_the_server_are_rate_times_latency() {
     for preset in ["software", "cidr", "cidr+", "fidr"] {
