@@ -67,8 +67,8 @@ pub(crate) struct Flight {
 pub(crate) enum Step {
     /// An engine works.
     Work { engine: u8, ns: u64 },
-    /// A page is read.
-    Read { ppn: u32, cause: Cause },
+    /// A page is read; `again` where the code did not correct it the first time.
+    Read { ppn: u32, cause: Cause, again: bool },
     /// A page is programmed; it holds its place in the queue of its unit.
     Held { unit: u32 },
     /// Another request's program of this page ends.

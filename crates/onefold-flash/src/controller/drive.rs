@@ -26,13 +26,15 @@ impl Driver for Controller {
             OpKind::Read => {
                 self.ready_at = self.now + self.estimate_read_ns(self.unit_of(ppn));
                 if self.chains[chain].active {
-                    self.add_step(Step::Read { ppn, cause });
+                    self.add_step(Step::Read { ppn, cause, again: false });
                 } else if self.enqueue_read(chain, ppn, cause, false) {
                     self.chains[chain].active = true;
+                } else {
+                    self.buffer_hits[cause as usize] += 1;
                 }
                 self.add_decoding(cause);
                 for _ in 0..again {
-                    self.add_step(Step::Read { ppn, cause });
+                    self.add_step(Step::Read { ppn, cause, again: true });
                     self.add_decoding(cause);
                 }
             }
@@ -148,7 +150,6 @@ impl Controller {
     /// they could wait for each other.
     pub(super) fn enqueue_read(&mut self, chain: u32, ppn: u32, cause: Cause, late: bool) -> bool {
         if self.is_buffered(ppn) {
-            self.buffer_hits[cause as usize] += 1;
             return false;
         }
         self.op_issued(OpKind::Read, cause, ppn);

@@ -373,7 +373,12 @@ impl Controller {
                 self.events.push(ends, Event::Chain(chain));
                 true
             }
-            Step::Read { ppn, cause } => self.enqueue_read(chain, ppn, cause, true),
+            Step::Read { ppn, cause, again } => {
+                let read = self.enqueue_read(chain, ppn, cause, true);
+                // What the FTL counts once may be found in memory once.
+                self.buffer_hits[cause as usize] += u64::from(!read && !again);
+                read
+            }
             Step::Await { ppn } => {
                 let waits = self.is_programming(ppn);
                 if waits {
@@ -511,7 +516,8 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Cause, Driver as _, FlashOp};
+    use crate::op::{Cause, Driver as _, FlashOp, Work};
+    use crate::spec::{MediaCode, MediaWear};
 
     #[test]
     fn units_are_spared_as_long_as_a_step_leaves_as_many() {
@@ -675,6 +681,32 @@ mod tests {
         assert!(controller.awaiting.is_empty());
     }
 
+    /// Written anew while its reader waits for an engine, it is there before the first reading.
+    #[test]
+    fn a_page_that_would_be_read_again_is_found_in_memory_once() {
+        let mut controller = drive(|spec| {
+            (spec.media.read_retries, spec.media.code) = (true, MediaCode::None);
+            (spec.media.wear, spec.media.raw_bit_errors_ppb) = (MediaWear::Tlc, 100_000_000);
+            spec.controller.compare_ns = 3_000;
+        });
+        let flight = controller.open_flight();
+        controller.begin_part(flight);
+        controller.work(Work::Compare, true);
+        controller.issue(FlashOp { foreground: true, ..op(OpKind::Read, Cause::Dedup, 7) });
+        controller.end_part();
+        controller.seal_flight(flight);
+        let retries = controller.retries.as_ref().map(|retries| retries.counts.retries);
+        assert_eq!(retries, Some(8), "all that TLC has");
+        controller.issue(op(OpKind::Program, Cause::Gc, 7));
+        while let Some(event) = controller.next_event() {
+            controller.handle(event);
+        }
+        assert_eq!(controller.pop_finished(), Some(flight));
+        let mut hits = [0; 5];
+        hits[Cause::Dedup as usize] = 1;
+        assert_eq!(controller.buffer_hits, hits);
+    }
+
     #[test]
     fn what_waits_before_a_page_and_an_engine_is_told_in_advance() {
         let mut controller = drive(|spec| {
@@ -699,11 +731,11 @@ mod tests {
         }
         assert_eq!(controller.read_ns(0), first + u64::from(before) * array + alone);
         // One step after the other.
-        controller.work(crate::op::Work::Lookup, true);
-        controller.work(crate::op::Work::Hash, true);
-        controller.work(crate::op::Work::ParityCorrection, true);
-        let correction = controller.timing.work_ns(crate::op::Work::ParityCorrection);
-        let compared = controller.work_ns(crate::op::Work::Compare);
+        controller.work(Work::Lookup, true);
+        controller.work(Work::Hash, true);
+        controller.work(Work::ParityCorrection, true);
+        let correction = controller.timing.work_ns(Work::ParityCorrection);
+        let compared = controller.work_ns(Work::Compare);
         assert_eq!(compared, 500 + 30_000 + correction + 3_000);
     }
 
