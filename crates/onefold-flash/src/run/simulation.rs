@@ -182,7 +182,8 @@ where
 
     /// Whether no request will come any more.
     pub(super) fn is_over(&mut self) -> bool {
-        self.exhausted |= self.source.is_exhausted();
+        // By the clock, the last one is made before it comes.
+        self.exhausted |= self.source.is_exhausted() && self.next.is_none();
         self.exhausted
     }
 

@@ -357,6 +357,32 @@ fn open_loops_keep_their_times_and_rates_are_exact() {
     assert_eq!(report(&["requests=1", "read_share=1"]).iops, None, "nothing took any time");
 }
 
+/// It is drawn when the one before it comes; the drive has long been done with that one.
+#[test]
+fn the_last_request_by_the_clock_counts_however_late_it_comes() {
+    let spec_of = |arrivals: &str| {
+        let arrivals = format!("arrivals={arrivals}");
+        small(&[&arrivals, "interarrival_ns=50_000_000", "requests=20", "request_pages=3"])
+    };
+    let counted = |spec: &DriveSpec, options: RunOptions<'_>| {
+        let report = run(spec, options).unwrap_or_else(|error| panic!("{error}")).report;
+        let busy = &report.utilisation;
+        assert_eq!(report.waf.total, Some(1.0));
+        let busy_ns = busy.units_programming * f64::from(busy.units) * report.elapsed_ns as f64;
+        (report.requests.pages_written, report.flash_operations["program"].host, busy_ns)
+    };
+    for arrivals in ["constant", "poisson"] {
+        let (written, programmed, busy_ns) = counted(&spec_of(arrivals), RunOptions::default());
+        assert_eq!((written, programmed), (60, 60), "{arrivals}");
+        close(busy_ns, 60.0 * 200_000.0, 1e-9);
+    }
+    // Of a trace, the last one that is wanted.
+    let writes = (0..9).map(|number| Ok(at(number * 50_000_000, Op::Write, number)));
+    let options =
+        RunOptions { trace: Some(Box::new(writes)), requests: Some(4), ..RunOptions::default() };
+    assert_eq!(counted(&spec_of("constant"), options).1, 4);
+}
+
 #[test]
 fn every_request_is_answered_under_collection_at_any_depth() {
     for depth in ["1", "7", "64", "1024"] {
