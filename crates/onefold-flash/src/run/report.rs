@@ -398,7 +398,7 @@ impl Report {
         let mut requests = requests(tally, simulation.generated(), &at_end.usage.buffer_hits);
         requests.clipped_trims = simulation.clipped_trims();
         let waf = host_time.waf();
-        let settled = settled(simulation, &requests, before);
+        let settled = settled(simulation, &requests, before, &at_end.counters);
         let kinds = [("read", Op::Read), ("write", Op::Write), ("trim", Op::Trim)];
         let kinds = kinds.into_iter().chain([("flush", Op::Flush)]);
         Self {
@@ -446,13 +446,14 @@ fn settled<N, P>(
     simulation: &Simulation<'_, N, P>,
     requests: &RequestsReport,
     before: &Counters,
+    end: &Counters,
 ) -> SettledReport
 where
     N: Nand<Page: SimPage>,
     P: Policy<N::Page>,
 {
     let per_page = per(requests.completed, requests.pages_written).unwrap_or(0.0);
-    let report = simulation.windows.judge(spare_pages(&simulation.ftl), per_page);
+    let report = simulation.windows.judge(end, spare_pages(&simulation.ftl), per_page);
     let codewords = u64::from(simulation.ftl.settings().logical_per_page());
     SettledReport { preconditioning_pages: before.host_pages_written / codewords, ..report }
 }

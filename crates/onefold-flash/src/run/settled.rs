@@ -47,9 +47,18 @@ pub struct IntervalReport {
 }
 
 impl IntervalReport {
-    fn of(values: &[f64], t: f64) -> Self {
-        let (mean, variance) = moments(values);
-        let half = t * (variance / values.len() as f64).sqrt();
+    /// Of batches of nearly as many written pages each: all that was programmed over all that was
+    /// written, with the variance of a ratio of sums.
+    fn of(batches: &[Batch], t: f64) -> Self {
+        let count = batches.len() as f64;
+        let sum = |of: fn(&Batch) -> u64| batches.iter().map(of).sum::<u64>() as f64;
+        let (written, programmed) = (sum(|batch| batch.written), sum(|batch| batch.programmed));
+        let mean = programmed / written;
+        let off = |batch: &Batch| {
+            (batch.programmed as f64 - mean * batch.written as f64) / (written / count)
+        };
+        let squares: f64 = batches.iter().map(|batch| off(batch).powi(2)).sum();
+        let half = t * (squares / (count - 1.0) / count).sqrt();
         Self { mean, low: mean - half, high: mean + half }
     }
 
@@ -85,6 +94,13 @@ impl Mark {
             all: counters.ops.all(OpKind::Program) * of_page,
         }
     }
+}
+
+/// Windows that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    written: u64,
+    programmed: u64,
 }
 
 /// The windows of a run.
@@ -124,41 +140,42 @@ impl Windows {
         self.next = counters.host_pages_written + self.every;
     }
 
-    /// Pages written up to the last mark.
-    fn written(&self) -> u64 {
-        let (first, last) = (&self.marks[0], &self.marks[self.marks.len() - 1]);
-        (last.written - first.written) / u64::from(self.codewords)
-    }
-
-    /// One number for each of `count` batches of as many windows, the first windows left out where
-    /// they do not divide.
-    fn batches(&self, count: usize, of: impl Fn(&Mark) -> u64) -> Vec<f64> {
+    /// All of the run up to `end` in `count` batches of as many windows each, or one more. What
+    /// came after the last window belongs to it.
+    fn batches(&self, count: usize, end: &Mark, of: impl Fn(&Mark) -> u64) -> Vec<Batch> {
         let windows = self.marks.len() - 1;
-        let each = windows / count;
-        let first = windows - each * count;
-        let ends = self.marks[first..].iter().step_by(each).collect::<Vec<_>>();
-        let share = |pair: &[&Mark]| {
-            (of(pair[1]) - of(pair[0])) as f64 / (pair[1].written - pair[0].written) as f64
+        let mark = |at: usize| if at == count { end } else { &self.marks[at * windows / count] };
+        let batch = |at| {
+            let (from, to) = (mark(at), mark(at + 1));
+            Batch { written: to.written - from.written, programmed: of(to) - of(from) }
         };
-        ends.windows(2).map(share).collect()
+        (0..count).map(batch).collect()
     }
 
-    /// Says whether the run has settled. `spare_pages` are free pages beyond those that collection
-    /// keeps; requests are told from pages by `requests_per_page`.
-    pub(crate) fn judge(&self, spare_pages: u64, requests_per_page: f64) -> SettledReport {
+    /// Says whether the run that ended with these counts has settled. `spare_pages` are free pages
+    /// beyond those that collection keeps; requests are told from pages by `requests_per_page`.
+    pub(crate) fn judge(
+        &self,
+        end: &Counters,
+        spare_pages: u64,
+        requests_per_page: f64,
+    ) -> SettledReport {
         let windows = self.marks.len() - 1;
         let requests = |pages: f64| Some((pages * requests_per_page).ceil().max(1.0) as u64);
+        let end = Mark::of(end, self.codewords);
+        let written = (end.written - self.marks[0].written) / u64::from(self.codewords);
+        let written = written as f64;
         if windows < FEW.0 {
-            let lack = FEW.0 as f64 * FIRST_PAGES as f64 - self.written() as f64;
+            let lack = FEW.0 as f64 * FIRST_PAGES as f64 - written;
             let requests_needed = requests(lack).filter(|_| requests_per_page > 0.0);
             return SettledReport { lacks: Some("writes"), requests_needed, ..Default::default() };
         }
         let (count, t) = if windows < MANY.0 { FEW } else { MANY };
-        let shares = self.batches(count, |mark| mark.programmed);
-        let amplifications = self.batches(count, |mark| mark.all);
+        let shares = self.batches(count, &end, |mark| mark.programmed);
+        let amplifications = self.batches(count, &end, |mark| mark.all);
         let share = IntervalReport::of(&shares, t);
         let waf = IntervalReport::of(&amplifications, t);
-        let written = self.written() as f64;
+        let [shares, amplifications] = [shares, amplifications].map(|batches| ratios(&batches));
         let lacks = if spare_pages > 0 {
             Some(("collection", spare_pages as f64 / share.mean.max(1e-9) + written))
         } else if drifts(&amplifications) || drifts(&shares) {
@@ -177,6 +194,10 @@ impl Windows {
             preconditioning_pages: 0,
         }
     }
+}
+
+fn ratios(batches: &[Batch]) -> Vec<f64> {
+    batches.iter().map(|batch| batch.programmed as f64 / batch.written as f64).collect()
 }
 
 /// Whether the later half of the values differs from the earlier one by more than chance.
@@ -214,8 +235,20 @@ fn until_flat(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Windows of a run that programs `at(written)` pages for each page written.
-    fn run(pages: u64, at: impl Fn(u64) -> f64) -> Windows {
+    /// A run that has ended.
+    struct Run {
+        windows: Windows,
+        end: Counters,
+    }
+
+    impl Run {
+        fn judge(&self, spare_pages: u64, requests_per_page: f64) -> SettledReport {
+            self.windows.judge(&self.end, spare_pages, requests_per_page)
+        }
+    }
+
+    /// A run that programs `at(written)` pages for each page written.
+    fn run(pages: u64, at: impl Fn(u64) -> f64) -> Run {
         let mut counters = Counters::default();
         let mut windows = Windows::from(&counters, 1);
         let (mut programmed, mut owed) = (0_u64, 0.0);
@@ -230,7 +263,7 @@ mod tests {
             windows.look(&counters);
         }
         assert!(windows.marks.len() <= WINDOWS_MAX && programmed > 0);
-        windows
+        Run { windows, end: counters }
     }
 
     #[test]
@@ -247,12 +280,12 @@ mod tests {
     #[test]
     fn what_goes_on_changing_has_not_and_says_how_long_it_would_take() {
         // From 2 to 1, a factor of e every 50,000 pages: 1 % off after 230,000.
-        let windows = run(100_000, |page| 1.0 + (-(page as f64) / 50_000.0).exp());
-        let report = windows.judge(0, 0.5);
+        let run_of = |pages| run(pages, |page| 1.0 + (-(page as f64) / 50_000.0).exp());
+        let report = run_of(100_000).judge(0, 0.5);
         assert_eq!((report.settled, report.lacks), (false, Some("drift")));
         let needed = report.requests_needed.expect("it says");
         assert!((50_000..200_000).contains(&needed), "{needed}");
-        let settled = run(2_000_000, |page| 1.0 + (-(page as f64) / 50_000.0).exp()).judge(0, 1.0);
+        let settled = run_of(2_000_000).judge(0, 1.0);
         assert!(settled.lacks != Some("precision"), "{settled:?}");
     }
 
@@ -272,9 +305,9 @@ mod tests {
         let steady = run(10_000, |_| 1.0);
         assert_eq!(steady.judge(500, 1.0).lacks, Some("collection"));
         assert_eq!(steady.judge(1, 1.0).lacks, Some("collection"));
-        assert_eq!(steady.judge(500, 1.0).requests_needed, Some(10_484));
+        assert_eq!(steady.judge(500, 1.0).requests_needed, Some(10_500));
         let few = run(100, |_| 1.0).judge(0, 2.0);
-        assert_eq!((few.lacks, few.requests_needed), (Some("writes"), Some(896)));
+        assert_eq!((few.lacks, few.requests_needed), (Some("writes"), Some(824)));
         let wild = |page: u64| if (page / 640).is_multiple_of(2) { 0.2 } else { 4.0 };
         let wild = run(10_240, wild).judge(0, 1.0);
         assert_eq!(wild.lacks, Some("precision"), "{wild:?}");
@@ -283,20 +316,24 @@ mod tests {
 
     /// Windows of a hundred written pages each, in which so many were programmed for the host, and
     /// half as many as were written besides.
-    fn windows(programmed: &[u64]) -> Windows {
+    fn windows(programmed: &[u64]) -> Run {
         let mut marks = vec![Mark { written: 7, programmed: 8, all: 9 }];
         for (number, more) in (1..).zip(programmed) {
             let Mark { programmed, all, .. } = marks[marks.len() - 1];
             let (written, programmed) = (7 + 100 * number, programmed + more);
             marks.push(Mark { written, programmed, all: all + more + 50 });
         }
-        Windows { every: 100, next: 0, codewords: 1, marks }
+        let Mark { written, programmed, all } = marks[marks.len() - 1];
+        let mut end = Counters { host_pages_written: written, ..Counters::default() };
+        (0..programmed).for_each(|_| end.ops.add(OpKind::Program, Cause::Host));
+        (programmed..all).for_each(|_| end.ops.add(OpKind::Program, Cause::Gc));
+        Run { windows: Windows { every: 100, next: 0, codewords: 1, marks }, end }
     }
 
     #[test]
     fn windows_are_closed_when_they_are_full_and_put_together_when_they_are_many() {
         let written = |pages| -> Vec<u64> {
-            let windows = run(pages, |_| 1.0);
+            let Run { windows, .. } = run(pages, |_| 1.0);
             windows.marks.iter().map(|mark| mark.written).collect()
         };
         let of = |each: u64, count| (0..=count).map(|at| at * each).collect::<Vec<_>>();
@@ -324,21 +361,40 @@ mod tests {
             close(share.mean, 1.05);
             share.high - share.mean
         };
-        let alike = |first: usize, each: usize, count: usize| {
-            let batches = (0..count).flat_map(|at| vec![100 + 10 * (at as u64 % 2); each]);
-            [vec![900; first], batches.collect()].concat()
-        };
-        // 2.365 sqrt(0.02 / 7 / 8) and 2.131 sqrt(0.04 / 15 / 16); the first ones may be left over.
-        for (first, each, count, half) in [
-            (0, 1, 8, 0.044_694_298_933),
-            (7, 1, 8, 0.044_694_298_933),
-            (0, 1, 16, 0.027_511_091_703),
-            (1, 1, 16, 0.027_511_091_703),
-            (15, 1, 16, 0.027_511_091_703),
-            (3, 2, 16, 0.027_511_091_703),
+        // 2.365 sqrt(0.02 / 7 / 8) and 2.131 sqrt(0.04 / 15 / 16).
+        for (each, count, half) in [
+            (1, 8, 0.044_694_298_933),
+            (1, 16, 0.027_511_091_703),
+            (2, 16, 0.027_511_091_703),
+            (3, 16, 0.027_511_091_703),
         ] {
-            let found = judged(&alike(first, each, count));
-            assert!((found - half).abs() < 1e-9, "{first}, {each}, {count}: {found}");
+            let alike: Vec<u64> =
+                (0..count).flat_map(|at| vec![100 + 10 * (at % 2); each]).collect();
+            let found = judged(&alike);
+            assert!((found - half).abs() < 1e-9, "{each}, {count}: {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_run_wrote_is_left_out_however_many_windows_it_has() {
+        for windows_of_run in 8..64 {
+            // One window is unlike the others: whichever it is, it counts.
+            for unlike in 0..windows_of_run {
+                let mut programmed = vec![100; windows_of_run];
+                programmed[unlike] = 900;
+                let mut run = windows(&programmed);
+                // And so does what came after the last one.
+                run.end.host_pages_written += 50;
+                (0..70).for_each(|_| run.end.ops.add(OpKind::Program, Cause::Host));
+                let report = run.judge(0, 1.0);
+                let whole = |all: usize| all as f64 / (100 * windows_of_run + 50) as f64;
+                let programmed = 100 * windows_of_run + 800 + 70;
+                let share = report.programmed_share.expect("there are windows");
+                let waf = report.write_amplification.expect("there are windows");
+                assert_eq!(share.mean.to_bits(), whole(programmed).to_bits());
+                assert_eq!(waf.mean.to_bits(), whole(programmed + 50 * windows_of_run).to_bits());
+                assert!(!report.settled, "{windows_of_run}, {unlike}: {report:?}");
+            }
         }
     }
 

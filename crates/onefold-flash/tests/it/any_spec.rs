@@ -1,4 +1,5 @@
-//! Whatever a specification says, a run of it ends: with a report, or with a refusal that says why.
+//! Whatever a specification says and a trace asks for, a run of it ends: with a report that adds
+//! up, or with a refusal that says why.
 //! Room: onefold-flash.
 //! `ONEFOLD_ANY_SPECS` is how many are drawn (1,000 take some four minutes of a core), or which:
 //! `274..275` is the seed 274 alone.
@@ -6,10 +7,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use onefold_block::SplitMix64;
+use onefold_flash::DriveSpec;
 use onefold_flash::dedup::{Kind, POLICIES};
 use onefold_flash::run::{Report, RunError, RunOptions, run};
 use onefold_flash::spec::keys::{Accepts, KEYS};
 use onefold_flash::spec::{PRESET_NAMES, SpecBuilder};
+use onefold_workload::{Identity, Op, Request};
 
 /// Specifications without the variable.
 const DEFAULT: u64 = 48;
@@ -132,18 +135,119 @@ fn assignments(random: &mut SplitMix64) -> Vec<String> {
     all
 }
 
-/// A report, or the sentence of a refusal.
-fn outcome(preset: &str, set: &[String]) -> Result<Report, String> {
+/// Requests of all kinds to a drive, anywhere in its pages, with any contents and pauses.
+fn requests(random: &mut SplitMix64, spec: &DriveSpec) -> Vec<Request> {
+    let page = u64::from(spec.geometry.page_bytes);
+    let size = u64::from(spec.logical_pages()) * page;
+    let touched = [size, size, size / 9].map(|bytes| bytes.max(page));
+    let touched = touched[random.below(3) as usize];
+    let unit = [1, 512, page, page][random.below(4) as usize];
+    let kinds: &[Op] = match random.below(4) {
+        0 => &[Op::Write],
+        1 => &[Op::Write, Op::Write, Op::Read, Op::Flush],
+        2 => &[Op::Write, Op::Write, Op::Write, Op::Trim, Op::Read],
+        _ => &[Op::Write, Op::Write, Op::Read, Op::Trim, Op::Flush, Op::Idle],
+    };
+    let contents = [1, 7, 90, 4_000][random.below(4) as usize];
+    let mut time_ns = 0;
+    let one = |_| {
+        time_ns += [0, 0, 1, 900, 40_000, 2_000_000][random.below(6) as usize];
+        let op = kinds[random.below(kinds.len() as u64) as usize];
+        let offset = random.below(touched.div_ceil(unit)) * unit;
+        let length = ([1, 1, 2, 9][random.below(4) as usize] * unit).min(size - offset);
+        let (offset, length) = if op.has_range() { (offset, length) } else { (0, 0) };
+        // Now and then all of a device that is larger than the drive.
+        let all = op == Op::Trim && random.chance(1, 20);
+        let (offset, length) = if all { (0, 2 * size) } else { (offset, length) };
+        let known = op == Op::Write && random.chance(3, 4);
+        let identity = known.then(|| Identity::of_number(1, random.below(contents)));
+        let word = [None, None, None, Some(true), Some(false)];
+        let deduplicate = word[random.below(5) as usize].filter(|_| op == Op::Write);
+        Request { time_ns, op, offset, length, identity, stream: None, pid: None, deduplicate }
+    };
+    (0..spec.workload.requests).map(one).collect()
+}
+
+/// Two shares that were computed in different ways.
+fn close(got: f64, want: f64) -> bool {
+    (got - want).abs() <= 1e-9 * want.abs().max(1.0)
+}
+
+/// What must hold between the figures of any report.
+fn adds_up(spec: &DriveSpec, report: &Report) {
+    let asked = &report.requests;
+    assert_eq!(asked.completed, asked.generated);
+    let kinds = asked.reads + asked.writes + asked.trims + asked.flushes + asked.idle_hints;
+    assert_eq!(kinds, asked.completed);
+    for (kind, latency) in report.latency_ns.iter().filter_map(|(k, l)| Some((k, l.as_ref()?))) {
+        let order = [latency.p50, latency.p90, latency.p99, latency.p999];
+        assert!(order.is_sorted() && latency.mean <= latency.max as f64, "{kind}: {latency:?}");
+    }
+    let programs = &report.flash_operations["program"];
+    let programmed = [programs.host, programs.gc, programs.wear, programs.map, programs.dedup];
+    let programmed: u64 = programmed.iter().sum();
+    let waf = &report.waf;
+    if let (Some(total), Some(host)) = (waf.total, waf.host) {
+        let causes = [waf.host, waf.gc, waf.wear, waf.map].into_iter().flatten().sum();
+        assert!(close(total, causes), "{waf:?}");
+        let written = asked.pages_written as f64;
+        if spec.dedup.policy != "codeword" {
+            assert!(close(total * written, programmed as f64), "{waf:?}, {programs:?}, {asked:?}");
+        }
+        if !spec.packs() {
+            assert_eq!(programs.host + report.dedup.inline_pages, asked.pages_written);
+        }
+        let settled = &report.settled;
+        for (interval, of_all) in
+            [(settled.programmed_share, host), (settled.write_amplification, total)]
+        {
+            let Some(interval) = interval else { continue };
+            assert!(close(interval.mean, of_all), "{settled:?}, {waf:?}");
+            assert!(interval.low <= interval.mean && interval.mean <= interval.high, "{settled:?}");
+        }
+    }
+    let lifetime = &report.lifetime;
+    let ends = [
+        lifetime.terabytes_written_low,
+        lifetime.terabytes_written,
+        lifetime.terabytes_written_high,
+    ];
+    let settled = report.settled.settled;
+    assert!(ends.is_sorted() && ends[1].is_some() == settled, "{lifetime:?}, {settled}");
+    let busy = &report.utilisation;
+    let doing = busy.units_reading + busy.units_programming + busy.units_erasing;
+    assert!(close(doing, busy.units_mean), "{busy:?}");
+    let servers = busy.servers.values().map(|server| server.mean);
+    let most = servers.fold(busy.units_max, f64::max);
+    assert!(most <= 1.0, "{most} of the time busy");
+    let erases = &report.erases;
+    let blocks: u64 = erases.histogram.iter().map(|bar| bar.blocks).sum();
+    let all: u64 = erases.histogram.iter().map(|bar| bar.blocks * u64::from(bar.erases)).sum();
+    assert!(close(erases.mean * blocks as f64, all as f64), "{erases:?}");
+    let dram = &report.dram;
+    let used = dram.items.iter().map(|item| item.bytes).sum();
+    assert!(dram.used_bytes == used && used <= dram.budget_bytes, "{dram:?}");
+}
+
+/// A report, or the sentence of a refusal; of the drive's own workload, or of a drawn trace.
+fn outcome(preset: &str, set: &[String], trace: Option<u64>) -> Result<Report, String> {
     let builder = SpecBuilder::preset(preset).expect("a preset of the list");
     let spec = set.iter().try_fold(builder, |builder, one| builder.set(one));
     let spec = spec.and_then(SpecBuilder::build).map_err(|error| error.to_string())?;
-    let outcome = run(&spec, RunOptions::default());
-    let again = run(&spec, RunOptions { threads: 2, ..RunOptions::default() });
+    let trace = trace.map(|seed| requests(&mut SplitMix64::new(seed), &spec));
+    let run_on = |threads| {
+        let requests = trace.clone().map(|requests| Box::new(requests.into_iter().map(Ok)) as _);
+        run(&spec, RunOptions { trace: requests, threads, ..RunOptions::default() })
+    };
+    let (outcome, again) = (run_on(1), run_on(2));
     assert_eq!(
         again.as_ref().map(|outcome| &outcome.report).map_err(ToString::to_string),
         outcome.as_ref().map(|outcome| &outcome.report).map_err(ToString::to_string),
         "on two threads",
     );
+    if let Ok(outcome) = &outcome {
+        adds_up(&spec, &outcome.report);
+    }
     match outcome {
         Ok(outcome) => Ok(outcome.report),
         Err(
@@ -171,15 +275,9 @@ fn any_specification_ends_with_a_report_or_a_refusal() {
         let mut random = SplitMix64::new(0xa_5bec ^ seed);
         let preset = pick(&mut random, &PRESET_NAMES);
         let set = assignments(&mut random);
-        match catch_unwind(AssertUnwindSafe(|| outcome(preset, &set))) {
-            Ok(Ok(report)) => {
-                assert_eq!(report.requests.completed, report.requests.generated, "seed {seed}");
-                let busy = &report.utilisation;
-                let servers = busy.servers.values().map(|server| server.mean);
-                let most = servers.fold(busy.units_max, f64::max);
-                assert!(most <= 1.0, "seed {seed}: {most} of the time busy");
-                reports += 1;
-            }
+        let trace = random.chance(1, 2).then(|| random.next_u64());
+        match catch_unwind(AssertUnwindSafe(|| outcome(preset, &set, trace))) {
+            Ok(Ok(_)) => reports += 1,
             Ok(Err(refusal)) => assert!(!refusal.is_empty(), "seed {seed}"),
             Err(_) => broken.push(format!("seed {seed}: {preset} {}", set.join(" "))),
         }
@@ -210,7 +308,7 @@ fn every_policy_runs_with_little_of_the_map_in_dram_from_every_state() {
                 &format!("dedup.policy=\"{}\"", policy.name),
             ]
             .map(str::to_owned);
-            let report = outcome("ses-slc", &set);
+            let report = outcome("ses-slc", &set, None);
             let report =
                 report.unwrap_or_else(|why| panic!("{} {precondition}: {why}", policy.name));
             assert_eq!(report.requests.completed, 900, "{} {precondition}", policy.name);

@@ -179,5 +179,5 @@ fn traces_without_writes_and_with_few_settle_at_nothing() {
     assert_eq!((reads.settled, reads.lacks), (false, Some("writes")));
     assert_eq!(reads.requests_needed, None);
     let few = of(Op::Write, 100);
-    assert_eq!((few.settled, few.lacks, few.requests_needed), (false, Some("writes"), Some(448)));
+    assert_eq!((few.settled, few.lacks, few.requests_needed), (false, Some("writes"), Some(412)));
 }
