@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use onefold_sim::{Load, Pipe, SimSpan, SimTime, Stations};
+use onefold_sim::{Load, Pipe, Served, SimSpan, SimTime, Stations};
 
 use crate::spec::LinkSpec;
 
@@ -19,6 +19,12 @@ pub struct Dma {
     /// When the last transfers arrived, at most as many as the queue holds.
     arrived: VecDeque<SimTime>,
     entries: usize,
+    /// When the link carries what was not over at the last transfer.
+    carried: VecDeque<Served>,
+    /// When the account began.
+    since: SimTime,
+    /// What the link took for service ahead then, and is idle.
+    idle_ns: u128,
 }
 
 impl Dma {
@@ -31,6 +37,9 @@ impl Dma {
             transfer: SimSpan::from_ns(spec.transfer_ns),
             arrived: VecDeque::new(),
             entries: spec.queue_transfers as usize,
+            carried: VecDeque::new(),
+            since: SimTime::ZERO,
+            idle_ns: 0,
         }
     }
 
@@ -45,19 +54,47 @@ impl Dma {
         if self.transfer > SimSpan::ZERO {
             begins = self.descriptors.serve(begins, self.transfer).end;
         }
-        let end = self.link.send(begins, bytes, 0).end + self.link.latency();
+        while self.carried.front().is_some_and(|served| served.end <= now) {
+            self.carried.pop_front();
+        }
+        let served = self.link.send(begins, bytes, 0);
+        self.carried.push_back(served);
+        let end = served.end + self.link.latency();
         self.arrived.push_back(end);
         end
     }
 
     /// Forgets what was so far.
     pub fn restart_account(&mut self, now: SimTime) {
+        (self.since, self.idle_ns) = (now, self.idle_ahead_ns(now));
         self.link.restart_account(now);
     }
 
     /// How the link spent the time up to now.
     pub fn load(&self, now: SimTime) -> Load {
-        self.link.load(now)
+        let idle_ns = self.idle_ahead_ns(now);
+        if idle_ns == self.idle_ns {
+            return self.link.load(now);
+        }
+        // Transfers that wait for their descriptors leave gaps, and the link does not know when
+        // they were asked for: all of its service, without what is still to come.
+        let all = self.link.load(self.link.next_free(now));
+        let busy_ns = all.busy_ns - self.idle_ns - self.ahead_ns(now);
+        let elapsed = now.since(self.since).ns() as f64;
+        let per = |value: f64| if elapsed > 0.0 { value / elapsed } else { 0.0 };
+        let waiting_mean = per(all.wait_ns_mean * all.jobs as f64);
+        Load { utilisation: per(busy_ns as f64), busy_ns, waiting_mean, ..all }
+    }
+
+    /// Service of the link after a time.
+    fn ahead_ns(&self, now: SimTime) -> u128 {
+        let after = |served: &Served| served.end.max(now).since(served.start.max(now)).ns();
+        self.carried.iter().map(|served| u128::from(after(served))).sum()
+    }
+
+    /// Gaps between services after a time.
+    fn idle_ahead_ns(&self, now: SimTime) -> u128 {
+        u128::from(self.link.next_free(now).since(now).ns()) - self.ahead_ns(now)
     }
 }
 
@@ -66,14 +103,40 @@ mod tests {
     use super::*;
     use crate::spec::SpecBuilder;
 
-    /// When transfers of these bytes, asked for at these times, arrive.
-    fn arrive(queue: u32, transfer_ns: u64, asked: &[(u64, u64)]) -> Vec<u64> {
+    /// Of a byte a nanosecond.
+    fn dma(queue: u32, transfer_ns: u64) -> Dma {
         let mut link = SpecBuilder::preset("cidr").unwrap().build().unwrap().link;
         (link.queue_transfers, link.transfer_ns, link.latency_ns) = (queue, transfer_ns, 1000);
         (link.generation, link.lanes, link.efficiency) = (3, 1, 1.0 / 0.984_615);
-        let mut dma = Dma::new(&link);
+        Dma::new(&link)
+    }
+
+    /// When transfers of these bytes, asked for at these times, arrive.
+    fn arrive(queue: u32, transfer_ns: u64, asked: &[(u64, u64)]) -> Vec<u64> {
+        let mut dma = dma(queue, transfer_ns);
         let at = SimTime::from_ns;
         asked.iter().map(|&(now, bytes)| dma.transfer(at(now), bytes).ns()).collect()
+    }
+
+    #[test]
+    fn the_link_is_busy_while_it_carries_and_not_while_descriptors_are_awaited() {
+        let mut dma = dma(256, 5000);
+        let at = SimTime::from_ns;
+        // At 5000, 10000 and 15000, for 100 ns each.
+        let arrived: Vec<u64> = (0..3).map(|_| dma.transfer(at(0), 100).ns()).collect();
+        assert_eq!(arrived, [6100, 11_100, 16_100]);
+        let busy = |dma: &Dma, now| {
+            let load = dma.load(at(now));
+            (load.busy_ns, load.utilisation)
+        };
+        assert_eq!(busy(&dma, 4000), (0, 0.0));
+        assert_eq!(busy(&dma, 7000), (100, 100.0 / 7000.0));
+        assert_eq!(busy(&dma, 10_040), (140, 140.0 / 10_040.0));
+        assert_eq!(busy(&dma, 20_000), (300, 300.0 / 20_000.0));
+        dma.restart_account(at(10_040));
+        assert_eq!(busy(&dma, 10_050), (10, 1.0));
+        assert_eq!(busy(&dma, 12_040), (60, 60.0 / 2000.0));
+        assert_eq!(busy(&dma, 20_040), (160, 160.0 / 10_000.0));
     }
 
     #[test]
