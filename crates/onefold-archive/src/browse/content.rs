@@ -322,18 +322,23 @@ impl Content {
                 continue;
             }
             let group = table.find(chunk.offset, chunk.len).filter(|_| chunk.container == id);
-            let Some(group) = group else { break };
+            let Some(group) = group else { return wanted };
             let place = place_of(&table.groups()[group], chunk);
             if !(start..=wanted.whole + GAP_BYTES).contains(&place.start) {
-                break;
+                return wanted;
             }
             wanted.whole = wanted.whole.max(place.end);
             if *begin < question.end {
                 wanted.asked = wanted.whole;
             }
             if wanted.whole >= start + AHEAD_MAX {
-                break;
+                return wanted;
             }
+        }
+        // Where the references end that were looked at, the file goes on.
+        let seen = question.chunks.last().map_or(0, |(begin, chunk)| begin + u64::from(chunk.len));
+        if seen < question.file.recipe.size {
+            wanted.whole = start + AHEAD_MAX;
         }
         wanted
     }

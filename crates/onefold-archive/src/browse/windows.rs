@@ -3,7 +3,8 @@
 //! What one question wants of a container is one read where it lies side by side. More is read
 //! where questions follow one another: up to the end of the file, and past it for who goes from
 //! file to file in the order in which they are stored. Who reads files here and there pays for
-//! nothing but them.
+//! nothing but them. Where a disk fails, less and less is read at once, so that what it has beside
+//! can be read without waiting for each failure a hundred times.
 //! Cost: the memory that is given, for what was read lately.
 
 use std::collections::VecDeque;
@@ -62,17 +63,26 @@ impl Window {
     }
 }
 
+/// Where a read failed that was longer than what was wanted first.
+struct Sick {
+    id: ContainerId,
+    place: Range<u64>,
+    /// Bytes that are read at once there.
+    at_once: u64,
+}
+
 /// What was read lately.
 pub struct Windows {
     store: Arc<dyn ContainerStore>,
     kept: Mutex<VecDeque<Window>>,
+    sick: Mutex<Option<Sick>>,
     bytes_max: u64,
 }
 
 impl Windows {
     /// Keeps so many bytes.
     pub fn new(store: Arc<dyn ContainerStore>, bytes_max: u64) -> Self {
-        Self { store, kept: Mutex::default(), bytes_max }
+        Self { store, kept: Mutex::default(), sick: Mutex::default(), bytes_max }
     }
 
     /// The bytes at this place of a container, and what is read along with them; `None` if it is
@@ -109,10 +119,14 @@ impl Windows {
         let ahead = place.start + (2 * before).clamp(AHEAD_MIN, AHEAD_MAX);
         let asked = wanted.asked.min(place.start + AHEAD_MAX);
         let ahead = if files < FILES_IN_A_ROW { ahead.min(wanted.whole) } else { ahead };
-        let to = ahead.max(asked).min(len).max(place.end);
+        let to = self.short_of_sick(id, place.start, ahead.max(asked).min(len)).max(place.end);
         let mut bytes = vec![0; (to - place.start) as usize];
-        if self.store.read(id, place.start, &mut bytes).is_err() {
+        if let Err(error) = self.store.read(id, place.start, &mut bytes) {
+            if to == place.end {
+                return Err(error);
+            }
             // What cannot be read takes along nothing that can.
+            self.is_sick(id, place.start..to);
             bytes.truncate((place.end - place.start) as usize);
             self.store.read(id, place.start, &mut bytes)?;
         }
@@ -127,10 +141,31 @@ impl Windows {
         }
         Ok(Some(window))
     }
+
+    /// Where a read ends that would go to `to`.
+    fn short_of_sick(&self, id: ContainerId, from: u64, to: u64) -> u64 {
+        let sick = self.sick.lock().unwrap_or_else(PoisonError::into_inner);
+        let met = sick.as_ref().filter(|sick| sick.id == id && sick.place.contains(&from));
+        met.map_or(to, |sick| to.min(from + sick.at_once))
+    }
+
+    /// A read failed.
+    fn is_sick(&self, id: ContainerId, place: Range<u64>) {
+        let mut sick = self.sick.lock().unwrap_or_else(PoisonError::into_inner);
+        let at_once = (place.end - place.start) / 2;
+        let met = sick.as_mut().filter(|sick| sick.id == id && sick.place.contains(&place.start));
+        if let Some(sick) = met {
+            (sick.place.end, sick.at_once) = (sick.place.end.max(place.end), at_once);
+        } else {
+            *sick = Some(Sick { id, place, at_once });
+        }
+    }
 }
 
 #[cfg(test)]
 pub mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use onefold_block::{FolderContainerStore, SimFolder, SplitMix64};
 
     use super::*;
@@ -247,6 +282,82 @@ pub mod tests {
         let id = ContainerId::new(1);
         assert!(windows.get(id, &(99_990..100_001), || wanted).unwrap().is_none());
         assert!(windows.get(ContainerId::new(3), &(0..10), || wanted).is_err());
+    }
+
+    /// Reads of these bytes fail, and are counted.
+    struct Failing(Arc<dyn ContainerStore>, Range<u64>, AtomicUsize);
+
+    impl ContainerStore for Failing {
+        fn read(&self, id: ContainerId, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+            if offset < self.1.end && self.1.start < offset + buf.len() as u64 {
+                self.2.fetch_add(1, Ordering::Relaxed);
+                return Err(StoreError::NotFound { id });
+            }
+            self.0.read(id, offset, buf)
+        }
+
+        fn len(&self, id: ContainerId) -> Result<u64, StoreError> {
+            self.0.len(id)
+        }
+
+        fn create(&self, _: ContainerId, _: u64) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn append(&self, _: ContainerId, _: u64, _: &[u8]) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn sync(&self, _: ContainerId) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn seal(&self, _: ContainerId, _: u64) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn punch(&self, _: ContainerId, _: u64, _: u64) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn remove(&self, _: ContainerId) -> Result<(), StoreError> {
+            unreachable!()
+        }
+
+        fn list(&self) -> Result<Vec<ContainerId>, StoreError> {
+            unreachable!()
+        }
+
+        fn strangers(&self) -> Result<Vec<String>, StoreError> {
+            unreachable!()
+        }
+
+        fn allocated_bytes(&self, _: ContainerId) -> Result<u64, StoreError> {
+            unreachable!()
+        }
+    }
+
+    #[test]
+    fn a_bad_place_fails_a_few_times_and_takes_nothing_along() {
+        let (windows, data) = windows(2 << 20);
+        // In the hundredth chunk of 8 KiB.
+        let bad = 100 * 8 * KIB + 100;
+        let store = Failing(windows.store, bad..bad + 1, AtomicUsize::new(0));
+        let store = Arc::new(store);
+        let windows = Windows::new(Arc::clone(&store) as Arc<dyn ContainerStore>, 4 << 20);
+        for number in 0..200 {
+            let place = number * 8 * KIB..(number + 1) * 8 * KIB;
+            let wanted = Wanted { file: (0, 1), asked: 200 * 8 * KIB, whole: 200 * 8 * KIB };
+            let window = windows.get(ContainerId::new(1), &place, || wanted);
+            if number == 100 {
+                assert!(window.is_err());
+            } else {
+                let expected = &data[place.start as usize..place.end as usize];
+                assert_eq!(window.unwrap().unwrap().at(&place), expected);
+            }
+        }
+        let failed = store.2.load(Ordering::Relaxed);
+        assert!(failed <= 10, "{failed} reads failed");
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn odd_files() -> String {
         let found = browser.find(Node::Version(0), b"a").unwrap().unwrap();
         let mut bytes = Vec::new();
         let file = browser.open(found.node).unwrap();
-        let read = browser.read(&file, 10_000, 900_000, &mut bytes);
+        let read = browser.read(&file, 10_000, 3 * most, &mut bytes);
         assert!(content[10_000..].starts_with(&bytes));
         let read = read.map_err(|error| error.to_string());
         writeln!(heard.lock().unwrap(), "{read:?}, {} bytes", bytes.len()).unwrap();
