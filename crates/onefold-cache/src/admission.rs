@@ -8,5 +8,6 @@ pub mod faded_lfu;
 pub mod larc;
 pub mod lazy_lfu;
 pub mod plc;
+mod purse;
 pub mod reject_first;
 pub mod toll;

@@ -15,6 +15,7 @@ use crate::counts::Counts;
 use crate::origin::{Origins, class_of, count_of};
 use crate::policy::Parts;
 use crate::score::{ONE, Scores};
+use crate::steady::Steady;
 
 /// Cells by the slow count, an octave each.
 const LEVELS: usize = 12;
@@ -137,6 +138,7 @@ pub struct Forecast {
     cells: Vec<Cell>,
     probes: Vec<Probe>,
     origins: Origins,
+    steady: Steady,
     /// What the presents move per request, in 2^-32 of a score's unit.
     pace: [u64; 2],
     /// Requests between two probes.
@@ -191,6 +193,7 @@ impl Forecast {
             cells: vec![Cell::default(); LEVELS * CHANGES],
             probes: vec![Probe::default(); PROBES],
             origins: Origins::default(),
+            steady: Steady::default(),
             pace: [rules.slow, rules.fast].map(|half_life| (one / half_life.max(1.0)) as u64),
             between: (rules.horizon / PROBES as f64).max(1.0) as u64,
             numbers: [u64::from(ONE), 0, u64::from(ONE), 0, 0, 0, 0, 0, 0, 0],
@@ -282,12 +285,33 @@ impl Forecast {
         self.numbers[EXPOSE_AT] = self.numbers[TIME] + (self.rules.horizon / 64.0) as u64 + 1;
     }
 
+    /// Octaves of the requests that the slow count alone foretells, and the fast one.
+    fn foretold(&self, entry: Entry) -> [i64; 2] {
+        let count = |score: u32, which: usize| i64::from(score) - i64::from(self.present(which));
+        let slow = count(entry.slow(), SLOW) - self.numbers[EXPOSED].cast_signed();
+        [slow, count(entry.fast(), FAST) - self.numbers[EXPOSED + 1].cast_signed()]
+    }
+
+    /// Compares the counts of what is about to be asked for, to know whether popularity stands
+    /// still.
+    pub fn compare(&mut self, key: u64) {
+        let entry = self.entry(key);
+        // Before that, the fast count holds all that the slow one does.
+        if self.numbers[TIME] as f64 > self.rules.horizon / 2.0 && !entry.is_new() {
+            let [slow, fast] = self.foretold(entry).map(|octaves| self.linear(octaves));
+            self.steady.asked(slow, fast, self.rules.slow);
+        }
+    }
+
+    /// From 0, popularity moves or nothing is known, to 1, it stands still.
+    pub fn steadiness(&self) -> f64 {
+        self.steady.share()
+    }
+
     /// Octaves of the requests that the slow count alone foretells, and the cell.
     fn place(&self, entry: Entry) -> (i64, usize) {
-        let count = |score: u32, which: usize| i64::from(score) - i64::from(self.present(which));
-        let slow = count(entry.slow(), SLOW);
-        let base = slow - self.numbers[EXPOSED].cast_signed();
-        let lately = count(entry.fast(), FAST) - self.numbers[EXPOSED + 1].cast_signed();
+        let slow = i64::from(entry.slow()) - i64::from(self.present(SLOW));
+        let [base, lately] = self.foretold(entry);
         let within = |at: i64, count: usize| at.clamp(0, count as i64 - 1) as usize;
         let level = within((slow >> 16) + LEVELS_BELOW_ONE, LEVELS);
         let change = within(CHANGE_MOST - ((lately - base) >> 16), CHANGES);
@@ -436,6 +460,7 @@ impl Forecast {
         }
         (0..self.cells.len()).for_each(|cell| self.correct(cell));
         self.origins.restored();
+        self.steady.restored();
         let horizon = self.rules.horizon as u64;
         for probe in &mut self.probes {
             probe.expected = count_of(probe.expected);
@@ -455,13 +480,14 @@ impl Forecast {
             numbers.extend([key, cell, expected, came, end, class, plain]);
         }
         numbers.extend(self.origins.numbers());
+        numbers.extend(self.steady.numbers());
         Parts { counts: vec![&mut self.table], numbers, ..Parts::default() }
     }
 
     /// Bytes of memory that do not grow with the containers.
     pub fn memory_bytes(&self) -> usize {
         let probes = self.probes.len() * size_of::<Probe>();
-        probes + self.cells.len() * size_of::<Cell>() + size_of::<Origins>()
+        probes + self.cells.len() * size_of::<Cell>() + size_of::<Origins>() + size_of::<Steady>()
     }
 
     /// Bytes of memory that grow with all containers.
@@ -559,6 +585,34 @@ mod tests {
         let past = forecast.requests(4_980);
         let counted = forecast.linear(forecast.place(forecast.entry(4_980)).0);
         assert!(past < counted / 5.0, "{past} of {counted} for one that is over");
+    }
+
+    #[test]
+    fn whether_popularity_stands_still_is_known_after_some_requests_for_each_object() {
+        let after = |requests: u64, key: &mut dyn FnMut(u64) -> u64| {
+            let mut forecast = Forecast::new(rules(100.0));
+            for at in 0..requests {
+                let key = key(at);
+                forecast.compare(key);
+                forecast.count(key);
+            }
+            forecast.steadiness()
+        };
+        let mut random = SplitMix64::new(3);
+        let mut still = |_| {
+            // By Zipf, nearly.
+            let octave = random.below(9);
+            (1 << octave) + random.below(1 << octave)
+        };
+        assert_eq!(after(200, &mut still).to_bits(), 0_f64.to_bits(), "nothing is known yet");
+        for requests in [1_000, 5_000, 20_000] {
+            assert!(after(requests, &mut still) > 0.99, "{requests}");
+            assert!(after(requests, &mut |at| at % 500) > 0.99 || requests < 5_000, "a loop");
+            // All ranks move on by one now and then.
+            let moving = after(requests, &mut |at| at / 100 + still(0));
+            assert!(moving < 0.01 || requests < 5_000, "{moving} of {requests}");
+            assert!(after(requests, &mut |at| at / 40) < 0.01, "never again");
+        }
     }
 
     #[test]

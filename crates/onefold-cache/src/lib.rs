@@ -26,6 +26,7 @@ pub mod simulate;
 pub mod sketch;
 pub mod spec;
 pub mod state;
+mod steady;
 pub mod suite;
 pub mod tier;
 pub mod trace;

@@ -6,12 +6,14 @@
 //! 2. A newcomer is written if its forecast exceeds that of the object that would go by the
 //!    **price**: hits that the write has to buy. Until then it waits in memory
 //!    ([`crate::eviction::staged`]), where it may be asked for again without any write.
-//! 3. A budget, if there is one, is a purse that fills with the requests. The price rises as it
-//!    empties, so that what is left is spent on the surest replacements; without money nothing is
-//!    written. Nobody has to know how long a run will be.
+//! 3. A budget, if there is one, is a purse that fills with the requests ([`super::purse`]), of
+//!    which more may be spent ahead the longer popularity stands still ([`crate::steady`]). The
+//!    price rises as it empties, so that what is left is spent on the surest replacements; without
+//!    money nothing is written. Nobody has to know how long a run will be.
 //!
 //! Cost: 4 bytes per container that was seen lately ([`crate::forecast`]).
 
+use super::purse::{Budget, Purse};
 use crate::cache::Capacity;
 use crate::forecast::{First, Forecast, ForecastRules};
 use crate::policy::{Admission, Incoming, Parts};
@@ -35,52 +37,43 @@ pub struct TollRules {
     pub forecast: ForecastRules,
 }
 
-/// Forecasts and the purse.
+/// Forecasts and a purse.
 #[derive(Clone, Debug)]
 pub struct Toll {
     rules: TollRules,
     forecast: Forecast,
-    /// What a request puts into the purse, in 2^-20 bytes.
-    income: u64,
-    /// In 2^-20 bytes; 0 if there is no budget.
-    purse_max: u64,
-    /// In 2^-20 bytes.
-    purse: u64,
+    /// Nothing if there is no budget.
+    purse: Option<Purse>,
 }
 
 impl Toll {
     /// For a cache of this size.
     pub fn new(capacity: Capacity, rules: TollRules) -> Self {
         let objects = capacity.objects.max(1) as f64;
-        // A purse that held the whole budget would leave nothing to live on later.
-        let purse = rules.purse.min(rules.fills * 0.95);
-        let earned = (rules.fills - purse) * capacity.bytes as f64;
-        let purse_max = ((purse * capacity.bytes as f64) as u64) << 20;
-        Self {
-            rules,
-            forecast: Forecast::new(rules.forecast),
-            income: (earned / (rules.period * objects) * f64::from(1 << 20)) as u64,
-            purse_max,
-            purse: purse_max,
-        }
+        let bytes = capacity.bytes as f64;
+        let budget = Budget {
+            bytes: rules.fills * bytes,
+            period: rules.period * objects,
+            at_once: rules.purse * bytes,
+        };
+        let purse = (rules.fills > 0.0).then(|| Purse::new(budget));
+        Self { rules, forecast: Forecast::new(rules.forecast), purse }
     }
 
     fn count(&mut self, key: u64) -> First {
-        self.purse = (self.purse + self.income).min(self.purse_max);
+        if let Some(purse) = &mut self.purse {
+            purse.request();
+            self.forecast.compare(key);
+        }
         self.forecast.count(key)
     }
 
-    const fn has_budget(&self) -> bool {
-        self.rules.fills > 0.0
-    }
-
-    /// Hits that a write has to buy now.
-    fn price(&self) -> f64 {
-        if !self.has_budget() {
-            return self.rules.hits;
-        }
-        let empty = 1.0 - self.purse as f64 / self.purse_max.max(1) as f64;
-        self.rules.hits * onefold_sim::exp(empty * self.rules.steep * std::f64::consts::LN_2)
+    /// Bytes that may be written now, and what each write has to buy.
+    fn offer(&self) -> (f64, f64) {
+        let Some(purse) = &self.purse else { return (f64::INFINITY, self.rules.hits) };
+        let (room, share) = purse.room(self.forecast.steadiness());
+        let octaves = (1.0 - share) * self.rules.steep;
+        (room, self.rules.hits * onefold_sim::exp(octaves * std::f64::consts::LN_2))
     }
 }
 
@@ -107,13 +100,15 @@ impl Admission for Toll {
     }
 
     fn pays(&mut self, newcomer: u64, size: u32, victim: Option<u64>) -> bool {
-        let affords = !self.has_budget() || self.purse >> 20 >= u64::from(size);
+        let (room, price) = self.offer();
         let victim = victim.map_or(0.0, |victim| self.forecast.requests(victim));
-        affords && self.forecast.requests(newcomer) - victim > self.price()
+        room >= f64::from(size) && self.forecast.requests(newcomer) - victim > price
     }
 
     fn written(&mut self, size: u32) {
-        self.purse = self.purse.saturating_sub(u64::from(size) << 20);
+        if let Some(purse) = &mut self.purse {
+            purse.spend(size);
+        }
     }
 
     fn set_references(&mut self, key: u64, references: u32) {
@@ -130,12 +125,14 @@ impl Admission for Toll {
 
     fn restored(&mut self) {
         self.forecast.restored();
-        self.purse = self.purse.min(self.purse_max);
+        if let Some(purse) = &mut self.purse {
+            purse.restored();
+        }
     }
 
     fn parts(&mut self) -> Parts<'_> {
         let mut parts = self.forecast.parts();
-        parts.numbers.push(&mut self.purse);
+        parts.numbers.extend(self.purse.iter_mut().flat_map(Purse::numbers));
         parts
     }
 

@@ -115,10 +115,10 @@ settings! {
         fills: f64 = 0.0, 0.0 => 1_000_000.0;
         /// requests of a period, per object that fits
         period: f64 = 160.0, 1.0 => 1_000_000_000.0;
-        /// cache fills of the budget that may be spent at once
+        /// cache fills of the budget that may be spent at once, wherever popularity goes
         purse: f64 = 1.1, 0.01 => 1_000.0;
         /// how often the price doubles until the purse is empty
-        steep: f64 = 3.0, 0.0 => 30.0;
+        steep: f64 = 3.5, 0.0 => 30.0;
         /// share of the capacity that lies in memory, where newcomers wait; 0: none
         memory: f64 = 0.05, 0.0 => 0.9;
         /// MiB that lie in memory at most
