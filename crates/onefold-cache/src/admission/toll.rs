@@ -6,8 +6,8 @@
 //! 2. A newcomer is written if its forecast exceeds that of the object that would go by the
 //!    **price**: hits that the write has to buy. Until then it waits in memory
 //!    ([`crate::eviction::staged`]), where it may be asked for again without any write.
-//! 3. A budget, if there is one, is a purse that fills with the requests ([`super::purse`]), of
-//!    which more may be spent ahead the longer popularity stands still ([`crate::steady`]). The
+//! 3. A budget, if there is one, is a purse that fills with the requests (`purse.rs`), of
+//!    which more may be spent ahead the longer popularity stands still (`steady.rs`). The
 //!    price rises as it empties, so that what is left is spent on the surest replacements; without
 //!    money nothing is written. Nobody has to know how long a run will be.
 //!
