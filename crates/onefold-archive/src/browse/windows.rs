@@ -126,7 +126,7 @@ impl Windows {
                 return Err(error);
             }
             // What cannot be read takes along nothing that can.
-            self.is_sick(id, place.start..to);
+            self.note_failure(id, place.start..to);
             bytes.truncate((place.end - place.start) as usize);
             self.store.read(id, place.start, &mut bytes)?;
         }
@@ -149,8 +149,8 @@ impl Windows {
         met.map_or(to, |sick| to.min(from + sick.at_once))
     }
 
-    /// A read failed.
-    fn is_sick(&self, id: ContainerId, place: Range<u64>) {
+    /// A read of this place failed: half as much is read at once there from now on.
+    fn note_failure(&self, id: ContainerId, place: Range<u64>) {
         let mut sick = self.sick.lock().unwrap_or_else(PoisonError::into_inner);
         let at_once = (place.end - place.start) / 2;
         let met = sick.as_mut().filter(|sick| sick.id == id && sick.place.contains(&place.start));

@@ -211,13 +211,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_link_to_a_folder_is_not_taken_for_it() {
+    /// What is open below `top`, and a folder beside that.
+    fn deep_beside_another() -> (tempfile::TempDir, PathBuf, PathBuf, Folders<usize>) {
         let dir = tempfile::tempdir().unwrap();
         let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
         fs::create_dir(&top).unwrap();
         fs::create_dir(&outside).unwrap();
         let folders = deep(&top);
+        (dir, top, outside, folders)
+    }
+
+    #[test]
+    fn a_link_to_a_folder_is_not_taken_for_it() {
+        let (_dir, top, outside, folders) = deep_beside_another();
         // What 20 lies in is reached by neither, though a link leads there.
         fs::rename(below(&top, 21), outside.join("inner")).unwrap();
         fs::rename(below(&top, 20), outside.join("outer")).unwrap();
@@ -229,11 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_left_of_two_that_were_moved_apart_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
-        fs::create_dir(&top).unwrap();
-        fs::create_dir(&outside).unwrap();
-        let folders = deep(&top);
+        let (_dir, top, outside, folders) = deep_beside_another();
         // Neither `..` of 21 nor a way from the first one leads to 11 to 20.
         fs::rename(below(&top, 21), outside.join("inner")).unwrap();
         fs::rename(below(&top, 11), outside.join("outer")).unwrap();
