@@ -3,20 +3,23 @@
 //! Invariants: (1) those of [`crate::media`]; (2) a failed `sync` is never
 //! [`MediaError::NoSpace`]: the kernel may have dropped the dirty pages, so callers must not carry
 //! on as on a full disk; (3) what is made here is for its owner alone, or for the group that the
-//! folder was shared with ([`crate::access`]), whatever the process's umask.
+//! folder was shared with ([`crate::access`]), whatever the process's umask; (4) a folder that is
+//! open stays the one that was opened, wherever it is moved, and whatever takes its place.
 //! Cost: one system call per verb; `sync` is `fdatasync` unless the length changed.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileExt, MetadataExt, OpenOptionsExt as _, PermissionsExt as _,
-};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstatvfs, seek};
+use rustix::fs::{
+    Advice, AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, SeekFrom, chmodat, fadvise,
+    fallocate, fstatvfs, mkdirat, openat, renameat, seek, statat, unlinkat,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use crate::access::{Access, Group};
@@ -40,8 +43,9 @@ const STAT_BLOCK_BYTES: u64 = 512;
 /// A directory of the host's file system.
 #[derive(Debug)]
 pub struct FileFolder {
+    /// Where it was when it was opened.
     path: PathBuf,
-    /// Kept open for `fsync`: it makes names durable even if the directory was renamed.
+    /// What names are looked up in: a path may lead to another directory by now.
     directory: File,
     /// Who may use what is made in it.
     access: Access,
@@ -60,12 +64,15 @@ struct FileMedia {
 impl FileFolder {
     /// Open a directory that exists. [`MediaError::NotFound`] names the path if it does not.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, MediaError> {
-        let path = path.as_ref().to_owned();
-        let directory = File::open(&path).map_err(|e| changed("open", &path, e))?;
+        let path = path.as_ref();
+        Self::open_in(CWD, path, path.to_owned())
+    }
+
+    /// Open a directory by its name in another one; `path` is what it is called in messages.
+    fn open_in(parent: BorrowedFd<'_>, name: &Path, path: PathBuf) -> Result<Self, MediaError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = opened(parent, name, flags).map_err(|e| changed("open", &path, e))?;
         let metadata = directory.metadata().map_err(|e| failed("open", &path, e))?;
-        if !metadata.is_dir() {
-            return Err(failed("open", &path, io::ErrorKind::NotADirectory.into()));
-        }
         Ok(Self { path, directory, access: Access::of(&metadata) })
     }
 
@@ -81,7 +88,7 @@ impl FileFolder {
         {
             fs::create_dir_all(parents).map_err(|e| changed("create", path, e))?;
         }
-        make_directory(path, Access::Owner)?;
+        make_directory(CWD, path, (path, Access::Owner))?;
         for made in missing {
             let parent = match made.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -140,10 +147,10 @@ impl FileFolder {
 impl Folder for FileFolder {
     fn open(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
         let path = self.child("open", name)?;
-        let mut options = OpenOptions::new();
-        let file = match options.read(true).write(true).open(&path) {
+        let open = |flags| opened(self.directory.as_fd(), name.as_ref(), flags);
+        let file = match open(OFlags::RDWR) {
             // To be read, as from a read-only mount; a write to it is answered with an error.
-            Err(error) if refuses_writing(&error) => File::open(&path),
+            Err(error) if refuses_writing(&error) => open(OFlags::RDONLY),
             opened => opened,
         };
         let file = file.map_err(|e| changed("open", &path, e))?;
@@ -152,13 +159,8 @@ impl Folder for FileFolder {
 
     fn create(&self, name: &str) -> Result<Arc<dyn Media>, MediaError> {
         let path = self.child("create", name)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(Access::OWNER_FILE_MODE)
-            .open(&path)
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let file = opened(self.directory.as_fd(), name.as_ref(), flags)
             .map_err(|e| changed("create", &path, e))?;
         self.access.set_file(&file).map_err(|e| failed("set the access to", &path, e))?;
         Ok(Arc::new(FileMedia::new(file, path, true)))
@@ -166,23 +168,38 @@ impl Folder for FileFolder {
 
     fn remove(&self, name: &str) -> Result<(), MediaError> {
         let path = self.child("remove", name)?;
-        fs::remove_file(&path).map_err(|e| changed("remove", &path, e))
+        let removed = unlinkat(&self.directory, name, AtFlags::empty());
+        removed.map_err(|e| changed("remove", &path, e.into()))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        let (path, target) = (self.child("rename", from)?, self.child("rename", to)?);
-        fs::rename(&path, target).map_err(|e| changed("rename", &path, e))
+        let path = self.child("rename", from)?;
+        self.child("rename", to)?;
+        let renamed = renameat(&self.directory, from, &self.directory, to);
+        renamed.map_err(|e| changed("rename", &path, e.into()))
     }
 
     /// Directories are left out. A name that is no UTF-8 is shown with replacement characters,
     /// so that a check can report it.
     fn list(&self) -> Result<Vec<String>, MediaError> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(|e| changed("list", &self.path, e))? {
-            let entry = entry.map_err(|e| failed("list", &self.path, e))?;
-            let kind = entry.file_type().map_err(|e| failed("list", &entry.path(), e))?;
-            if !kind.is_dir() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
+        let listed = |e: Errno| changed("list", &self.path, e.into());
+        for entry in Dir::read_from(&self.directory).map_err(listed)? {
+            let entry = entry.map_err(listed)?;
+            let name = entry.file_name();
+            let kind = match entry.file_type() {
+                // A file system that does not say so here.
+                FileType::Unknown => match statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                {
+                    Ok(found) => FileType::from_raw_mode(found.st_mode),
+                    // It went meanwhile.
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(listed(error)),
+                },
+                kind => kind,
+            };
+            if kind != FileType::Directory {
+                names.push(name.to_string_lossy().into_owned());
             }
         }
         names.sort_unstable();
@@ -199,17 +216,19 @@ impl Folder for FileFolder {
 
     fn subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
         let path = self.child("open", name)?;
-        make_directory(&path, self.access)?;
-        Ok(Arc::new(Self::open(path)?))
+        make_directory(self.directory.as_fd(), name.as_ref(), (&path, self.access))?;
+        self.existing_subfolder(name)
     }
 
     fn existing_subfolder(&self, name: &str) -> Result<Arc<dyn Folder>, MediaError> {
-        Ok(Arc::new(Self::open(self.child("open", name)?)?))
+        let path = self.child("open", name)?;
+        Ok(Arc::new(Self::open_in(self.directory.as_fd(), name.as_ref(), path)?))
     }
 
     fn remove_subfolder(&self, name: &str) -> Result<(), MediaError> {
         let path = self.child("remove", name)?;
-        fs::remove_dir(&path).map_err(|e| changed("remove", &path, e))
+        let removed = unlinkat(&self.directory, name, AtFlags::REMOVEDIR);
+        removed.map_err(|e| changed("remove", &path, e.into()))
     }
 }
 
@@ -395,23 +414,37 @@ impl FileMedia {
     }
 }
 
-/// Make one directory, unless it is there.
-fn make_directory(path: &Path, access: Access) -> Result<(), MediaError> {
-    match fs::DirBuilder::new().mode(Access::OWNER_FOLDER_MODE).create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(changed("create", path, e)),
-        Ok(()) => open_made(path)
+/// Open a file or a directory by its name in a directory. One that is made is its owner's alone.
+fn opened(parent: BorrowedFd<'_>, name: &Path, flags: OFlags) -> io::Result<File> {
+    let mode = Mode::from_raw_mode(Access::OWNER_FILE_MODE);
+    let file = retry_on_intr(|| openat(parent, name, flags | OFlags::CLOEXEC, mode))?;
+    Ok(File::from(file))
+}
+
+/// Make one directory in another one, unless it is there, and give it this access. It is called
+/// `path` in messages.
+fn make_directory(
+    parent: BorrowedFd<'_>,
+    name: &Path,
+    (path, access): (&Path, Access),
+) -> Result<(), MediaError> {
+    match mkdirat(parent, name, Mode::from_raw_mode(Access::OWNER_FOLDER_MODE)) {
+        Err(Errno::EXIST) => Ok(()),
+        Err(e) => Err(changed("create", path, e.into())),
+        Ok(()) => open_made(parent, name)
             .and_then(|directory| access.set_folder(&directory))
             .map_err(|e| failed("set the access to", path, e)),
     }
 }
 
 /// Open a directory that was just made, even if the umask lets not even its owner in.
-fn open_made(path: &Path) -> io::Result<File> {
-    match File::open(path) {
+fn open_made(parent: BorrowedFd<'_>, name: &Path) -> io::Result<File> {
+    let open = || opened(parent, name, OFlags::RDONLY | OFlags::DIRECTORY);
+    match open() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            fs::set_permissions(path, Permissions::from_mode(Access::OWNER_FOLDER_MODE))?;
-            File::open(path)
+            let mode = Mode::from_raw_mode(Access::OWNER_FOLDER_MODE);
+            chmodat(parent, name, mode, AtFlags::empty())?;
+            open()
         }
         opened => opened,
     }

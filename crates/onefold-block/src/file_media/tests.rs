@@ -1,6 +1,9 @@
 //! What a file remembers of its length, what is at hand, and files of others.
 //! Room: onefold-block.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 fn made() -> (tempfile::TempDir, FileMedia) {
@@ -62,4 +65,50 @@ fn a_file_that_may_only_be_read_is_read() {
         assert!(refuses_writing(&kind.into()), "{kind}");
     }
     assert!(!refuses_writing(&io::ErrorKind::NotFound.into()));
+}
+
+#[test]
+fn a_folder_that_is_open_is_followed_and_what_takes_its_place_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, there) = (dir.path().join("here"), dir.path().join("there"));
+    let folder = FileFolder::create(&here).unwrap();
+    let inner = folder.subfolder("inner").unwrap();
+    let write = |folder: &dyn Folder, name: &str, text: &[u8]| {
+        folder.create(name).unwrap().write(0, text).unwrap();
+    };
+    write(&folder, "known", b"mine");
+    fs::rename(&here, &there).unwrap();
+    // Somebody else's, with the same names in it.
+    let other = FileFolder::create(&here).unwrap();
+    let foreign = other.subfolder("inner").unwrap();
+    for folder in [&other as &dyn Folder, &*foreign] {
+        write(folder, "known", b"theirs");
+    }
+
+    write(&folder, "made", b"mine");
+    write(&*inner, "known", b"mine");
+    folder.subfolder("late").unwrap();
+    write(&*folder.existing_subfolder("late").unwrap(), "file", b"mine");
+    folder.remove_subfolder("late").unwrap_err();
+    assert_eq!(folder.list().unwrap(), ["known", "made"]);
+    let mut found = [0; 4];
+    Folder::open(&folder, "known").unwrap().read(0, &mut found).unwrap();
+    assert_eq!(&found, b"mine");
+    folder.rename("made", "renamed").unwrap();
+    folder.remove("known").unwrap();
+    assert_eq!(fs::read(there.join("inner/known")).unwrap(), b"mine");
+    assert_eq!(fs::read(there.join("renamed")).unwrap(), b"mine");
+    assert_eq!(fs::read(there.join("late/file")).unwrap(), b"mine");
+    for name in ["known", "inner/known"] {
+        assert_eq!(fs::read(here.join(name)).unwrap(), b"theirs", "{name}");
+    }
+    assert_eq!(other.list().unwrap(), ["known"]);
+
+    // One that was removed takes nothing more, wherever another one is now.
+    drop(inner);
+    fs::remove_dir_all(&there).unwrap();
+    for error in [folder.create("new").err().unwrap(), folder.subfolder("new").err().unwrap()] {
+        assert!(matches!(error, MediaError::NotFound { .. }), "{error}");
+    }
+    assert_eq!(other.list().unwrap(), ["known"]);
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::harness::{ONEFOLD, PATIENCE, Sandbox, Server, nbdsh, run, tool};
+use super::harness::{ONEFOLD, PATIENCE, Sandbox, Server, nbdsh, noise, run, tool};
 
 #[test]
 fn the_first_run_makes_the_pool_and_prints_lines_that_work() {
@@ -318,5 +318,33 @@ fn nothing_is_made_in_place_of_what_must_be_there() {
         assert!(said.code == Some(0) && here(store), "{}", said.err);
         let said = sandbox.onefold(&[line, &["--must-exist"]].concat());
         assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_server_keeps_to_its_folder_when_that_is_moved_and_another_pool_takes_its_place() {
+    let sandbox = Sandbox::new();
+    let (first, second) = (noise(1, 12 << 20), noise(2, 12 << 20));
+    fs::write(sandbox.path("first"), &first).unwrap();
+    fs::write(sandbox.path("second"), &second).unwrap();
+    let old = sandbox.serve("pool", &["--size", "16M"]);
+    fs::rename(sandbox.path("pool"), sandbox.path("moved")).unwrap();
+    // Another server makes its pool where the first one has been.
+    let socket = sandbox.path("other");
+    let listen = format!("unix:{}", socket.display());
+    let args = ["serve", "pool", "--size", "16M", "--listen", &listen];
+    let new = Server::start(sandbox.command(&args), socket);
+    for (server, file) in [(&new, "second"), (&old, "first")] {
+        let copy = ["--", &sandbox.path(file).display().to_string(), &server.uri("main")];
+        let said = tool("nbdcopy", &copy);
+        assert_eq!(said.code, Some(0), "{file}: {}", said.err);
+    }
+    old.stop();
+    new.stop();
+    for (pool, bytes) in [("pool", &second), ("moved", &first)] {
+        sandbox.check(pool);
+        sandbox.ok(&["volume", "export", pool, "main", "out", "--force"]);
+        let out = fs::read(sandbox.path("out")).unwrap();
+        assert!(out[..bytes.len()] == bytes[..], "{pool}");
     }
 }
