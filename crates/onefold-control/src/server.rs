@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::http::{Incoming, Request, Response, receive};
-use crate::peer::{Admission, Peer, user_of};
+use crate::peer::{Admission, Peer, groups_of, user_of};
 use crate::socket::Bound;
 
 /// How connections are encrypted.
@@ -74,6 +74,14 @@ impl Stream {
             Self::Unix(stream) => user_of(stream),
             Self::Tcp(stream) => stream.peer_addr().map(Peer::Address),
             Self::Tls(stream) => stream.sock.peer_addr().map(Peer::Address),
+        }
+    }
+
+    /// The further groups of a user.
+    fn groups(&self) -> Vec<u32> {
+        match self {
+            Self::Unix(stream) => groups_of(stream),
+            Self::Tcp(_) | Self::Tls(_) => Vec::new(),
         }
     }
 
@@ -348,7 +356,7 @@ impl Crowd {
     }
 
     fn serve(&self, mut stream: Stream) -> io::Result<()> {
-        let peer = stream.peer()?;
+        let (peer, groups) = (stream.peer()?, stream.groups());
         let mut left = Vec::new();
         loop {
             let mut deadline = (!left.is_empty()).then(|| Instant::now() + self.limits.receive);
@@ -373,7 +381,7 @@ impl Crowd {
                 }
                 Incoming::Request(request) => request,
             };
-            let response = if self.admission.admits(peer) {
+            let response = if self.admission.admits(peer, &groups) {
                 self.handler.handle(&request, peer)
             } else {
                 Response::error(403, "this server listens to its owner, to root and to its group")

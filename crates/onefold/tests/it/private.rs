@@ -89,6 +89,31 @@ fn a_group_that_is_named_may_use_a_store() {
     server.stop();
 }
 
+#[test]
+fn whoever_is_in_the_group_commands_a_server_that_does_not_know_its_users() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    // A group and users that no list of this machine has, as for a service that has its own.
+    let (group, sandbox) = ("4000009", Sandbox::new());
+    fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = sandbox.path("onefold");
+    fs::copy(ONEFOLD, &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let server = sandbox.serve("pool", &["--group", group]);
+    let list = |groups: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=4000002", "--regid=4000002", groups, "--"]).arg(&program);
+        run(command.args(["volume", "list", "pool"]).current_dir(sandbox.path("")))
+    };
+    let member = list("--groups=4000008,4000009");
+    assert_eq!(member.code, Some(0), "{}", member.err);
+    assert!(member.text().contains("main"), "{}", member.text());
+    let other = list("--groups=4000008");
+    assert_eq!(other.code, Some(2), "{}", other.err);
+    server.stop();
+}
+
 /// Run a program as nobody, who has nothing to do with the owner; `None` where we are not root.
 fn as_nobody(args: &[&str]) -> Option<Said> {
     if !rustix::process::geteuid().is_root() {
