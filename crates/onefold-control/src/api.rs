@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::body;
 use crate::http::{Method, Request, Response, decoded};
 use crate::jobs::{Asked, Busy, Job, JobView, Jobs, State};
 use crate::openapi;
@@ -68,6 +69,9 @@ impl Api {
                 _ => Response::error(404, "there is nothing here; the API begins at /api/v1/"),
             };
         };
+        if let Some(name) = request.asked_twice() {
+            return Response::error(400, &format!("the query has '{name}' more than once"));
+        }
         if path == "openapi.json" && request.method == Method::Get {
             return Response::json(200, &openapi::document(&self.operations.infos()));
         }
@@ -108,14 +112,9 @@ impl Api {
         if !looks && request.method != Method::Post {
             return Response::error(405, "this is done with POST");
         }
-        let asked = if request.body.is_empty() {
-            Ok(Value::Object(serde_json::Map::new()))
-        } else {
-            serde_json::from_slice(&request.body)
-        };
-        let asked = match asked {
+        let asked = match body::object(&request.body) {
             Ok(asked) => asked,
-            Err(error) => return Response::error(400, &format!("the body is no JSON: {error}")),
+            Err(why) => return Response::error(400, &why),
         };
         let named = request.header("onefold-pool").and_then(decoded);
         let what = Asked::of(info.name, &request.body);

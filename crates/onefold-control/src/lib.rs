@@ -7,6 +7,7 @@
 //! and [`openapi`] into the document that describes them. What the operations do is the door's.
 
 pub mod api;
+mod body;
 pub mod client;
 pub mod guard;
 pub mod http;

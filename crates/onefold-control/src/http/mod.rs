@@ -60,6 +60,13 @@ impl Request {
     pub fn asked(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
+
+    /// What the query has more than once: another reader might take another one of these.
+    pub fn asked_twice(&self) -> Option<&str> {
+        let mut query = self.query.iter().enumerate();
+        let twice = query.find(|(at, (name, _))| self.query[..*at].iter().any(|(n, _)| n == name));
+        twice.map(|(_, (name, _))| name.as_str())
+    }
 }
 
 /// What is answered.

@@ -121,6 +121,22 @@ fn every_address_is_in_the_document_and_answers() {
 }
 
 #[test]
+fn what_a_query_has_twice_is_refused() {
+    let (_end, ends) = channel();
+    let things = Arc::new(Things(Mutex::new(ends)));
+    let api = Api::new(things, Arc::new(Jobs::default()), false);
+    let query = [("job", "a"), ("wait", "0"), ("job", "a")];
+    for (method, path) in
+        [(Method::Post, "thing/make"), (Method::Get, "jobs/a"), (Method::Get, "beside")]
+    {
+        let (status, said) = ask(&api, method, path, &query);
+        let why = "the query has 'job' more than once";
+        assert_eq!((status, &said["error"]["message"]), (400, &json!(why)), "{path}");
+    }
+    assert_eq!(ask(&api, Method::Get, "beside", &query[..2]).0, 200);
+}
+
+#[test]
 fn any_bytes_are_part_of_an_address() {
     assert_eq!(encoded(b"a-Z.0_~ /%+\xE9"), "a-Z.0_~%20%2F%25%2B%E9");
     let all: Vec<u8> = (0..=255).collect();
@@ -177,11 +193,14 @@ fn who_comes_second_or_is_too_many_is_told_so() {
 }
 
 #[test]
-fn what_is_asked_for_is_json_or_nothing() {
+fn what_is_asked_for_is_an_object_or_nothing() {
     let (_end, ends) = channel();
     let things = Arc::new(Things(Mutex::new(ends)));
     let api = Api::new(things, Arc::new(Jobs::default()), false);
-    for (body, status) in [(&b""[..], 200), (b"{}", 200), (b"[1, 2]", 200), (b"{", 400)] {
+    let twice = br#"{"a": 1, "a": 1}"#;
+    for (body, status) in
+        [(&b""[..], 200), (b"{}", 200), (b"[1, 2]", 400), (b"{", 400), (twice, 400)]
+    {
         let (query, headers, path) = (Vec::new(), Vec::new(), "/api/v1/thing/list".to_owned());
         let (method, body) = (Method::Post, body.to_vec());
         let request = Request { method, path, query, headers, body, keeps: true };
