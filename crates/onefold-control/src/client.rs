@@ -140,7 +140,20 @@ fn patient<S: AsFd>(stream: S) -> io::Result<S> {
 
 /// Whether the other end closed the connection.
 fn is_closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// The error of a connection in words: the system's say what happened to a socket, and not to the
+/// server behind it.
+fn in_words(error: io::Error) -> io::Error {
+    let why = match error.kind() {
+        _ if is_closed(&error) => "it closed the connection without an answer",
+        // By the limits of time that a stream has.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it said nothing for 30 s",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), why)
 }
 
 /// A connection to an address.
@@ -202,7 +215,7 @@ impl Client {
             let answer = match (self.ask_once(method, target, body), refused) {
                 // It was about to stop, and has by now.
                 (Err(_), Some(refused)) => return Ok(refused),
-                (answer, _) => answer?,
+                (answer, _) => answer.map_err(in_words)?,
             };
             let queues = answer.status == NO_ROOM && matches!(self.place, Place::Folder(_));
             if !queues || Instant::now() >= until {
@@ -213,12 +226,7 @@ impl Client {
         }
     }
 
-    fn ask_once(
-        &mut self,
-        method: Method,
-        target: &str,
-        body: &[u8],
-    ) -> Result<Answer, ClientError> {
+    fn ask_once(&mut self, method: Method, target: &str, body: &[u8]) -> io::Result<Answer> {
         let kept = self.stream.take().filter(|_| self.rests_since.elapsed() < RESTS);
         let mut stream = kept.map_or_else(|| self.open(), Ok)?;
         let head = format!(
@@ -241,7 +249,7 @@ impl Client {
         };
         // Who refuses a client as it comes answers before all of the request is there, and closes.
         let received = match sent {
-            Err(error) if !is_closed(&error) => return Err(error.into()),
+            Err(error) if !is_closed(&error) => return Err(error),
             Err(error) => receive_answer(ANSWER_BYTES_MAX, read).map_err(|_| error)?,
             Ok(()) => receive_answer(ANSWER_BYTES_MAX, read)?,
         };
@@ -360,6 +368,8 @@ mod tests {
         };
         let (signal, late) = (io::ErrorKind::Interrupted, io::ErrorKind::WouldBlock);
         assert_eq!(asked(&[signal, signal]).unwrap(), b"ab");
-        assert!(matches!(asked(&[signal, late]), Err(ClientError::Io(e)) if e.kind() == late));
+        let error = asked(&[signal, late]).unwrap_err();
+        assert_eq!(error.to_string(), "the server does not answer: it said nothing for 30 s");
+        assert!(matches!(error, ClientError::Io(e) if e.kind() == late));
     }
 }

@@ -1,6 +1,7 @@
 //! What a client sends, and what it makes of what comes.
 //! Room: onefold-control.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -52,9 +53,20 @@ fn a_store_is_asked_by_its_name() {
         format!("GET /z HTTP/1.1\r\n{fields}Content-Length: 0\r\n\r\n"),
     ];
     assert_eq!(heard.join().unwrap(), expected);
-    // The server is gone.
+    // The server is gone, and asked by the connection that was kept.
     let error = client.ask(Method::Get, "/z", b"").err().unwrap().to_string();
-    assert!(error.starts_with("the server does not answer: "), "{error}");
+    let closed = "the server does not answer: it closed the connection without an answer";
+    assert_eq!(error, closed);
+    // Another one goes in the middle of its answer, before the request, or with it.
+    for said in ["HTTP/1.1 200 X\r\nContent-Length: 9\r\n\r\n{", "", "HTTP/1.1"] {
+        std::fs::remove_file(folder.join("control")).unwrap();
+        let listener = UnixListener::bind(folder.join("control")).unwrap();
+        let mut client = Client::connect(&folder).unwrap().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(said.as_bytes()).unwrap();
+        drop(stream);
+        assert_eq!(client.ask(Method::Get, "/z", b"").err().unwrap().to_string(), closed);
+    }
 }
 
 #[test]

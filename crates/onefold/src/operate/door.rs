@@ -2,6 +2,7 @@
 //! Room: onefold.
 //! Invariant: either way it is the same function, and what is printed is the same.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -217,6 +218,22 @@ fn job_id() -> Result<String> {
     Ok(format!("{:032x}", u128::from_le_bytes(random()?)))
 }
 
+/// Who can tell what became of a job that no answer tells of, for this reason if it is known.
+fn what_is_known(at: &Path, id: &str, error: Option<&ClientError>) -> String {
+    let path = format!("{PREFIX}jobs/{id}");
+    // One that says nothing is there, and nobody waits for it once more.
+    let is_silent =
+        matches!(error, Some(ClientError::Io(e)) if e.kind() == io::ErrorKind::WouldBlock);
+    // One that ends may let a client in, and answers none.
+    let answers = |mut server: Client| server.ask(Method::Get, &path, &[]).is_ok();
+    if is_silent || Client::connect(at).ok().flatten().is_some_and(answers) {
+        let socket = at.join(onefold_control::socket::NAME);
+        format!("whether it was done is known to the server: {path} on '{}'", socket.display())
+    } else {
+        "the server has ended: look at the pool to see whether it was done".to_owned()
+    }
+}
+
 /// Have a server do it, and wait for the end.
 fn ask(
     client: &mut Client,
@@ -226,26 +243,26 @@ fn ask(
     shown: &Shown,
 ) -> Result<Report> {
     let id = job_id()?;
-    let failed = |error: ClientError| unanswered(at, &error);
+    let failed =
+        |error: ClientError| unanswered(at, &error).hint(what_is_known(at, &id, Some(&error)));
     let body = request.to_string();
     let path = format!("{}?job={id}&wait=0.2", operation.info.path());
-    let mut answer = client.ask(Method::Post, &path, body.as_bytes()).map_err(|error| {
-        failed(error).hint(format!(
-            "whether it was done is known to the server: /api/v1/jobs/{id} on '{}'",
-            at.join(onefold_control::socket::NAME).display()
-        ))
-    })?;
-    let mut cancelled = false;
+    let mut answer = client.ask(Method::Post, &path, body.as_bytes()).map_err(failed)?;
+    let (mut begun, mut cancelled) = (false, false);
     interrupt::heed();
     loop {
         let said = answer.json().map_err(failed)?;
         let Ok(view) = serde_json::from_value::<JobView>(said.clone()) else {
             let fault = said.get("error").cloned().map(serde_json::from_value::<Fault>);
             return Err(match fault {
+                Some(Ok(fault)) if begun => {
+                    Failure::of_fault(fault).hint(what_is_known(at, &id, None))
+                }
                 Some(Ok(fault)) => Failure::of_fault(fault),
-                _ => unanswered(at, &ClientError::Nonsense(said.to_string())),
+                _ => failed(ClientError::Nonsense(said.to_string())),
             });
         };
+        begun = true;
         if let Some(progress) = &view.progress {
             shown.show(progress);
         }
@@ -256,7 +273,7 @@ fn ask(
             (State::Done, Some(report), _) => return Ok(report),
             (State::Failed, _, Some(fault)) => return Err(Failure::of_fault(fault)),
             (State::Waiting | State::Running, ..) => {}
-            _ => return Err(unanswered(at, &ClientError::Nonsense(said.to_string()))),
+            _ => return Err(failed(ClientError::Nonsense(said.to_string()))),
         }
         let method = if interrupt::asked() && !cancelled { Method::Delete } else { Method::Get };
         cancelled |= method == Method::Delete;

@@ -12,7 +12,7 @@ use onefold_block::SplitMix64;
 use serde_json::Value;
 
 use crate::command_line::{assert_is_file, crate_path};
-use crate::harness::{ONEFOLD, PATIENCE, Said, Sandbox, nbdsh, run, tool};
+use crate::harness::{ONEFOLD, PATIENCE, Said, Sandbox, nbdsh, noise, run, tool};
 
 /// Commands, in their order; in a folder with a pool `pool` and a file `file` of 3 MiB.
 const COMMANDS: [&str; 24] = [
@@ -338,6 +338,10 @@ fn two_commands_at_once_and_one_that_is_cut_off_leave_nothing_half_done() {
     assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", "{").0, 400);
     let more = "{\"name\": \"three\", \"size_bytes\": 4096, \"size\": 1}";
     assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", more).0, 422, "no such member");
+    let twice = "{\"name\": \"three\", \"size_bytes\": 4096, \"name\": \"five\"}";
+    for body in [twice, "[\"three\", 4096]"] {
+        assert_eq!(ask(&sandbox, "POST /api/v1/volume/create", body).0, 400, "{body}");
+    }
     let names = |sandbox: &Sandbox| -> Vec<String> {
         let listed = sandbox.ok(&["volume", "list", "pool", "--json"]).json();
         let name = |volume: &Value| volume["name"].as_str().unwrap().to_owned();
@@ -355,6 +359,35 @@ fn two_commands_at_once_and_one_that_is_cut_off_leave_nothing_half_done() {
     drop(again);
     assert_eq!(names(&sandbox).len(), 4);
     sandbox.check("pool");
+}
+
+#[test]
+fn a_command_whose_server_is_killed_says_so_and_where_to_look() {
+    let sandbox = with_a_pool();
+    fs::write(sandbox.path("data"), noise(3, 12 << 20)).unwrap();
+    sandbox.ok(&["volume", "import", "pool", "data", "data"]);
+    let server = sandbox.serve("pool", &[]);
+    // It would take three minutes.
+    let mut command = sandbox.command(&["pool", "scrub", "pool", "--rate", "64K"]);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    let runs = || ask(&sandbox, "GET /api/v1/jobs", "").1["jobs"][0]["state"] == "running";
+    while !runs() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.kill();
+    let ended = command.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        [
+            "error: pool 'pool' is served, but the server does not answer: it closed the \
+             connection without an answer",
+            "hint: the server has ended: look at the pool to see whether it was done",
+        ]
+    );
 }
 
 #[test]
