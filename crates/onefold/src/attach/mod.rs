@@ -96,7 +96,7 @@ pub fn attach(way: Way, wanted: &Wanted<'_>, note: &mut Note) -> Result<PathBuf>
 /// Undo all that a note tells of, the last first, and remove it.
 pub fn undo(note: &mut Note) -> Result<()> {
     while let Some(step) = note.last() {
-        step.undo()?;
+        step.undo(note)?;
         note.forget_last()?;
     }
     note.remove()

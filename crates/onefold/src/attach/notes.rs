@@ -65,11 +65,21 @@ fn is_of_alone(found: &fs::Metadata, user: u32) -> bool {
     found.is_dir() && found.uid() == user && found.mode() & OTHERS_WRITE == 0
 }
 
+/// What a pool's folder is called, also once it is gone.
+fn canonical(pool: &Path) -> std::io::Result<PathBuf> {
+    match (pool.canonicalize(), pool.file_name()) {
+        (Err(error), Some(name)) if error.kind() == ErrorKind::NotFound => {
+            let above = pool.parent().filter(|above| !above.as_os_str().is_empty());
+            Ok(above.unwrap_or(Path::new(".")).canonicalize()?.join(name))
+        }
+        (found, _) => found,
+    }
+}
+
 impl Note {
     /// The note of a volume, with nothing done if there is none.
     pub fn of(pool: &Path, volume: &str) -> Result<Self> {
-        let unusable = |error| Failure::unusable("find", pool, error);
-        let pool = pool.canonicalize().map_err(unusable)?;
+        let pool = canonical(pool).map_err(|error| Failure::unusable("find", pool, error))?;
         let named = [pool.as_os_str().as_encoded_bytes(), b"\0", volume.as_bytes()].concat();
         let name = format!("{:032x}.json", twox_hash::XxHash3_128::oneshot(&named));
         let at = folder()?.join(name);
@@ -103,6 +113,11 @@ impl Note {
         self.steps.last()
     }
 
+    /// The device that was made last.
+    pub fn device(&self) -> Option<PathBuf> {
+        self.steps.iter().rev().find_map(Step::device)
+    }
+
     /// A step is about to be done, or was, where only that tells what it is.
     pub fn add(&mut self, step: Step) -> Result<()> {
         self.steps.push(step);
@@ -125,6 +140,12 @@ impl Note {
         }
     }
 
+    /// One of nothing, in this file.
+    #[cfg(test)]
+    pub fn in_file(at: PathBuf) -> Self {
+        Self { pool: "/pool".into(), volume: "main".to_owned(), steps: Vec::new(), at }
+    }
+
     fn write(&self) -> Result<()> {
         let broke = |error: String| Failure::broke("write", &self.at, error);
         let (folder, name) = (self.at.parent(), self.at.file_name().and_then(|name| name.to_str()));
@@ -140,11 +161,6 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn note(at: &Path) -> Note {
-        let at = at.join("n.json");
-        Note { pool: "/pool".into(), volume: "main".to_owned(), steps: Vec::new(), at }
-    }
 
     #[test]
     fn notes_are_kept_in_a_folder_that_nobody_else_writes_to() {
@@ -166,11 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_that_is_gone_is_called_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, link) = (folder.path().join("pool"), folder.path().join("link"));
+        fs::create_dir(&pool).unwrap();
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        let there = canonical(&link.join("pool")).unwrap();
+        fs::remove_dir(&pool).unwrap();
+        assert_eq!(canonical(&link.join("pool")).unwrap(), there);
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(canonical(Path::new("no such")).unwrap(), here.join("no such"));
+        assert!(canonical(&pool.join("deeper")).is_err());
+    }
+
+    #[test]
     fn a_note_tells_what_is_done_until_it_is_undone() {
         let folder = tempfile::tempdir().unwrap();
-        let mut note = note(folder.path());
+        let mut note = Note::in_file(folder.path().join("n.json"));
         assert!(note.is_empty() && note.last().is_none());
         assert_eq!(note.folder(), folder.path().join("n.d"));
+        assert_eq!(note.device(), None);
         let steps = [Step::Nbd(1), Step::Mount("/mnt".into())];
         let kept = |note: &Note| {
             let text = fs::read_to_string(&note.at).unwrap();
@@ -181,6 +212,7 @@ mod tests {
             assert_eq!(note.last(), Some(step));
         }
         assert_eq!(kept(&note), steps);
+        assert_eq!(note.device().as_deref(), Some(Path::new("/dev/nbd1")));
         note.forget_last().unwrap();
         assert_eq!((kept(&note), note.is_empty()), (steps[..1].to_vec(), false));
         note.remove().unwrap();

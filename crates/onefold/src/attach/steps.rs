@@ -1,9 +1,11 @@
 //! What is done to the machine, one thing after the other, each with how it is undone.
 //! Room: onefold.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const BEGIN_BYTES: u64 = 1 << 20;
 /// The file that nbdfuse shows in its folder.
 const FILE: &str = "nbd";
+/// What is mounted where.
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// One thing that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +56,18 @@ pub enum Step {
 }
 
 impl Step {
-    /// Undo it.
-    pub fn undo(&self) -> Result<()> {
+    /// The device that is there by it.
+    pub fn device(&self) -> Option<PathBuf> {
+        match self {
+            Self::Loop(device) => Some(device.clone()),
+            Self::Nbd(index) => Some(device_of(*index)),
+            Self::Ublk { device, .. } => Some(Device::path_of(*device)),
+            Self::Folder(_) | Self::Fuse(_) | Self::Mount(_) => None,
+        }
+    }
+
+    /// Undo it, unless somebody else did: what has its place by now is not this note's.
+    pub fn undo(&self, note: &Note) -> Result<()> {
         match self {
             Self::Folder(at) => match std::fs::remove_dir(at) {
                 Err(error) if at.exists() => Err(Failure::broke("remove", at, error)),
@@ -67,8 +81,7 @@ impl Step {
                 wait_until(PATIENCE, at, "go", || !is_mounted(at))
             }
             Self::Loop(device) => {
-                let known = Command::new("losetup").arg(device).output();
-                if known.is_ok_and(|known| known.status.success()) {
+                if is_on(device, &note.folder().join(FILE)) {
                     let_go(device)?;
                     run("losetup", &["-d".as_ref(), device.as_os_str()])?;
                 }
@@ -82,10 +95,20 @@ impl Step {
             }
             Self::Ublk { device, process } => remove_ublk(*device, *process),
             Self::Mount(at) => {
-                if is_mounted(at) {
-                    run("umount", &[at.as_os_str()])?;
+                let mounts = std::fs::read_to_string(MOUNTS)
+                    .map_err(|error| Failure::unusable("read", Path::new(MOUNTS), error))?;
+                let sources = sources_at(&mounts, at);
+                let ours = note.device().unwrap_or_default();
+                match sources.iter().position(|source| *source == ours) {
+                    None => Ok(()),
+                    Some(place) if place + 1 == sources.len() => {
+                        run("umount", &[at.as_os_str()]).map(drop)
+                    }
+                    Some(_) => {
+                        let over = "something else is mounted over it";
+                        Err(Failure::broke("unmount", at, over))
+                    }
                 }
-                Ok(())
             }
         }
     }
@@ -103,6 +126,41 @@ fn let_go(device: &Path) -> Result<()> {
         // One that is gone, or whose server is.
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Whether a loop device is on this file of nbdfuse.
+fn is_on(device: &Path, file: &Path) -> bool {
+    let name = device.file_name().unwrap_or_default();
+    let told = Path::new("/sys/block").join(name).join("loop/backing_file");
+    let Ok(told) = std::fs::read(told) else { return false };
+    let told = told.strip_suffix(b"\n").unwrap_or(&told);
+    // That is what a file is called whose file system nobody sees any more (`umount --lazy`).
+    let unseen = Path::new("/").join(FILE);
+    told == file.as_os_str().as_encoded_bytes()
+        || (told == unseen.as_os_str().as_encoded_bytes() && !unseen.exists())
+}
+
+/// What is mounted at a folder, by the system's list of mounts: the last is above the others.
+fn sources_at(mounts: &str, at: &Path) -> Vec<PathBuf> {
+    let mount = |line: &str| {
+        let (place, kind) = line.split_once(" - ")?;
+        let is_there = unescaped(place.split(' ').nth(4)?) == at;
+        is_there.then(|| kind.split(' ').nth(1).map(unescaped))?
+    };
+    mounts.lines().filter_map(mount).collect()
+}
+
+/// A path of the list of mounts, in which some characters are three octal digits.
+fn unescaped(text: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|_| first == b'\\');
+        let octal = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(octal.unwrap_or(first));
+        rest = if octal.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 /// Remove a ublk device, if it is still the one that was made.
@@ -296,6 +354,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mounted_at_a_folder_is_told_by_the_devices_in_their_order() {
+        let mounts = "22 1 7:0 / / rw - ext4 /dev/vda rw\n\
+                      23 22 7:1 / /mnt/a\\040b rw,relatime shared:1 - ext4 /dev/loop1 rw\n\
+                      24 22 7:2 / /mnt/a rw - ext4 /dev/loop2 rw\n\
+                      25 23 0:9 / /mnt/a\\040b rw master:1 - tmpfs some\\134thing rw\n\
+                      26 22 0:9 / /mnt rw - tmpfs\n";
+        let at = |path: &str| sources_at(mounts, Path::new(path));
+        assert_eq!(at("/mnt/a b"), [Path::new("/dev/loop1"), Path::new("some\\thing")]);
+        assert_eq!(at("/mnt/a"), [Path::new("/dev/loop2")]);
+        assert_eq!(at("/mnt"), [] as [PathBuf; 0]);
+        assert_eq!(unescaped("\\04\\0400\\777\\"), Path::new("\\04 0\\777\\"));
+    }
+
+    #[test]
     fn a_file_system_is_asked_for_only_where_there_is_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let device = folder.path().join("device");
@@ -357,18 +429,19 @@ mod tests {
     #[test]
     fn steps_that_are_undone_or_never_were_are_undone_without_harm() {
         let folder = tempfile::tempdir().unwrap();
+        let note = Note::in_file(folder.path().join("n.json"));
         let inside = folder.path().join("d");
         std::fs::create_dir(&inside).unwrap();
         for _ in 0..2 {
-            Step::Folder(inside.clone()).undo().unwrap();
+            Step::Folder(inside.clone()).undo(&note).unwrap();
             assert!(!inside.exists());
         }
         for step in [Step::Fuse(folder.path().into()), Step::Mount(folder.path().into())] {
-            step.undo().unwrap();
+            step.undo(&note).unwrap();
         }
         std::fs::create_dir(&inside).unwrap();
         std::fs::write(inside.join("file"), "x").unwrap();
-        assert!(Step::Folder(inside).undo().is_err(), "what is in it stays");
+        assert!(Step::Folder(inside).undo(&note).is_err(), "what is in it stays");
     }
 
     #[test]

@@ -170,6 +170,72 @@ fn what_fails_half_way_and_what_a_killed_helper_leaves_is_undone() {
 }
 
 #[test]
+fn what_somebody_else_has_put_in_its_place_is_left_alone() {
+    let _machine = machine();
+    let stage = Stage::new();
+    let mnt = stage.sandbox.text("mnt");
+    let must = |program: &str, args: &[&str]| {
+        let said = tool(program, args);
+        assert_eq!(said.code, Some(0), "{program} {args:?}: {}", said.err);
+    };
+    let foreign = || fs::write(Path::new(&mnt).join("foreign"), b"").unwrap();
+    let is_foreign = || Path::new(&mnt).join("foreign").exists();
+    // There is no file system on the volume, and another one where it was to be mounted.
+    must("mount", &["-t", "tmpfs", "none", &mnt]);
+    foreign();
+    let said = stage.onefold(&["attach", "pool", "main", &mnt, "--by", "file"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(is_foreign());
+    must("umount", &[&mnt]);
+    stage.assert_nothing_is_left();
+
+    let file = stage.attach(&["main"]);
+    must("mkfs.ext4", &["-q", "-F", file.to_str().unwrap()]);
+    stage.detach("main");
+    // Another file system is above it: nothing of either is undone.
+    let device = stage.attach(&["main", &mnt]);
+    must("mount", &["-t", "tmpfs", "none", &mnt]);
+    foreign();
+    let said = stage.onefold(&["detach", "pool", "main"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("something else is mounted over it"), "{}", said.err);
+    assert!(is_foreign());
+    must("umount", &[&mnt]);
+    // It was unmounted by hand, its loop device given to another file, and something else mounted.
+    must("umount", &[&mnt]);
+    let device = device.to_str().unwrap();
+    must("losetup", &["--detach", device]);
+    let other = stage.sandbox.path("other");
+    fs::write(&other, vec![0; 1 << 20]).unwrap();
+    must("losetup", &[device, other.to_str().unwrap()]);
+    must("mount", &["-t", "tmpfs", "none", &mnt]);
+    foreign();
+    let said = stage.onefold(&["detach", "pool", "main"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(is_foreign() && loops().contains(other.to_str().unwrap()), "{}", loops());
+    must("umount", &[&mnt]);
+    must("losetup", &["--detach", device]);
+    stage.assert_nothing_is_left();
+
+    // Nobody sees nbdfuse's file any more, and the pool's folder is gone: it is undone all the
+    // same.
+    let device = stage.attach(&["main", &mnt]);
+    let listed =
+        tool("losetup", &["--noheadings", "--output", "BACK-FILE", device.to_str().unwrap()]);
+    let shown = Path::new(listed.text().trim()).parent().unwrap().to_owned();
+    must("umount", &["--lazy", shown.to_str().unwrap()]);
+    let Stage { sandbox, server } = stage;
+    server.stop();
+    fs::rename(sandbox.path("pool"), sandbox.path("gone")).unwrap();
+    let (server, sandbox) = (sandbox.serve("elsewhere", &["--size", "64M"]), sandbox);
+    let stage = Stage { sandbox, server };
+    stage.detach("main");
+    let name = device.file_name().unwrap().to_str().unwrap().to_owned();
+    let on = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+    assert!(on.is_err(), "{on:?}");
+}
+
+#[test]
 fn notes_are_kept_where_nobody_else_can_write() {
     let sandbox = Sandbox::new();
     let server = sandbox.serve("pool", &["--size", "64M"]);
