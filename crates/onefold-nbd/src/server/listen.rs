@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -201,12 +201,25 @@ pub(super) enum Listener {
     Vsock(OwnedFd),
 }
 
-/// A Unix socket's file. Dropping it removes it, unless it was handed over.
+/// A Unix socket's file. Dropping it removes it, unless it was handed over, or another one is in
+/// its place.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Whether it goes with the listener.
-    ours: bool,
+    /// By which it is known again, if it goes with the listener.
+    made: Option<Made>,
+}
+
+/// Device and inode of a file, and when it was made: the inode of one that is gone may be used
+/// again at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made([u64; 2], [i64; 2]);
+
+impl Made {
+    fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        Some(Self([found.dev(), found.ino()], [found.mtime(), found.mtime_nsec()]))
+    }
 }
 
 impl Listener {
@@ -251,7 +264,7 @@ impl Listener {
                 if fs::stat(path).map_err(|error| failed(error.into()))?.st_mode & OTHERS != 0 {
                     return Err(ServerError::OpenToAll(path.clone()));
                 }
-                let file = SocketFile { path: path.clone(), ours: false };
+                let file = SocketFile { path: path.clone(), made: None };
                 Self::Unix(listener.try_clone().map_err(failed)?, file)
             }
             (Handed::Tcp(listener), _) => {
@@ -335,7 +348,7 @@ fn tcp_address(listener: &TcpListener) -> io::Result<ListenAddr> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.ours {
+        if self.made.is_some() && self.made == Made::of(&self.path) {
             // Gone already is as good.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -350,7 +363,7 @@ impl Drop for SocketFile {
 pub fn private_socket(path: &Path, group: Option<Group>) -> io::Result<(UnixListener, SocketFile)> {
     remove_stale(path)?;
     let listener = bind_private(path, group)?;
-    Ok((listener, SocketFile { path: path.to_owned(), ours: true }))
+    Ok((listener, SocketFile { path: path.to_owned(), made: Made::of(path) }))
 }
 
 fn bind_vsock(at: VsockAddr) -> io::Result<OwnedFd> {
@@ -403,6 +416,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -411,6 +426,29 @@ mod tests {
         let listener = bind_private(&folder.path().join("socket"), None).unwrap();
         let flags = rustix::io::fcntl_getfd(&listener).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn a_socket_goes_with_its_server_and_another_one_in_its_place_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(private_socket(&path, None).unwrap());
+        assert!(!path.exists());
+        // The first server listens no more when the next one comes, and is not gone yet.
+        let (listener, first) = private_socket(&path, None).unwrap();
+        drop(listener);
+        let second = loop {
+            // Times of files are not exact.
+            let second = private_socket(&path, None).unwrap();
+            if second.1.made != first.made {
+                break second;
+            }
+        };
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok(), "the next one is reached");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]
