@@ -13,6 +13,7 @@ use crate::endurance::Endurance;
 use crate::failure::{Failure, Result};
 use crate::pool_cache;
 use crate::settings_file::POOL_FILE;
+use crate::store_folder::Making;
 
 /// What a pool takes beside its first container: a journal, a map, two checkpoints and room for
 /// one more of each.
@@ -46,6 +47,7 @@ pub fn create(
     }
     must_be_free(pool)?;
     let identity = random_identity()?;
+    let making = Making::begin(std::iter::once(pool).chain(cache.cache.as_deref()));
     let cache = cache_settings(pool, cache, access)?;
     let text = settings_text(memory, budgets, &cache);
     let failed = |error| Failure::pool(pool, error);
@@ -57,6 +59,7 @@ pub fn create(
     let lock = Pool::lock_at(pool).map_err(failed)?;
     create_in(&folder, settings, identity, &text).map_err(failed)?;
     lock.keep();
+    making.done();
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! Making the folder of a store: its owner's alone, or shared with one group.
 //! Room: onefold.
 
+use std::cmp::Reverse;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use onefold_block::{FileFolder, Group};
 
@@ -23,6 +24,36 @@ pub fn make(path: &Path, group: Option<Group>) -> Result<FileFolder> {
         folder.restrict(group).map_err(refused)?;
     }
     Ok(folder)
+}
+
+/// Folders that are to be made, with those above them that are missing. What is still empty of them
+/// goes again when this is dropped, unless it was said that all is done.
+pub struct Making(Vec<PathBuf>);
+
+impl Making {
+    /// Of these.
+    pub fn begin<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
+        let above = folders.into_iter().flat_map(Path::ancestors);
+        let missing = above.filter(|at| !at.as_os_str().is_empty() && !at.exists());
+        let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        // What is in a folder goes before it.
+        missing.sort_by_key(|at| Reverse(at.components().count()));
+        Self(missing)
+    }
+
+    /// They stay.
+    pub fn done(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // It was never made, or there is something in it.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Refuse to make a store where one that is there must have been meant: `must_exist` was said, or
@@ -98,6 +129,38 @@ mod tests {
             let said = said(&new, must_exist).unwrap();
             assert!(said.starts_with(&format!("cannot open '{at}/new': ")), "{said}");
         }
+    }
+
+    #[test]
+    fn folders_that_were_made_for_nothing_go_again_and_no_others() {
+        let at = tempfile::tempdir().unwrap();
+        let [store, cache, used] =
+            ["new/a/store", "new/b", "used"].map(|name| at.path().join(name));
+        std::fs::create_dir(&used).unwrap();
+        let make = || {
+            for folder in [&store, &cache] {
+                std::fs::create_dir_all(folder).unwrap();
+            }
+            Making::begin([&*store, &*cache, &*used]);
+        };
+        make();
+        assert!(store.exists() && cache.exists(), "they were there before");
+        std::fs::remove_dir_all(at.path().join("new")).unwrap();
+        let making = Making::begin([&*store, &*cache, &*used]);
+        make();
+        drop(making);
+        let names = |at: &Path| std::fs::read_dir(at).unwrap().count();
+        assert!(names(at.path()) == 1 && used.exists());
+        // What holds something stays, with what is above it.
+        let making = Making::begin([&*store, &*cache, &*used]);
+        make();
+        std::fs::write(store.join("file"), "").unwrap();
+        drop(making);
+        assert!(store.exists() && !cache.exists());
+        let making = Making::begin([&*cache]);
+        make();
+        making.done();
+        assert!(cache.exists());
     }
 
     #[test]

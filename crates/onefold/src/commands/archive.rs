@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::make_pool;
 use crate::output::{JSON_SCHEMA_VERSION, Printer};
-use crate::store_folder;
+use crate::store_folder::{self, Making};
 
 /// Run the command that was named.
 pub fn run(command: &ArchiveCommand, printer: &Printer) -> Result<ExitCode> {
@@ -126,6 +126,12 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     archive_cache::must_be_open(args.cache.cache.as_deref(), secret.is_some())?;
     let key = secret.as_ref().map(archive_key::new_key).transpose()?;
     let place = Place::of(&args.store)?;
+    let store = match &place {
+        Place::Folder(path) => Some(*path),
+        #[cfg(feature = "s3")]
+        Place::Bucket(_) => None,
+    };
+    let making = Making::begin(store.into_iter().chain(args.cache.cache.as_deref()));
     let beside = archive_cache::settings_text(args)?;
     match place {
         Place::Folder(path) => drop(store_folder::make(path, args.access.group)?),
@@ -140,6 +146,7 @@ fn create(args: &ArchiveCreateArgs, printer: &Printer) -> Result<()> {
     place
         .create(&settings, identity, key.as_ref(), beside.as_deref())
         .map_err(|error| failure(&args.store, error))?;
+    making.done();
     let at = args.store.display();
     // What is encrypted may be read.
     if secret.is_none() {

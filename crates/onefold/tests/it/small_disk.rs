@@ -48,10 +48,15 @@ fn a_disk_too_small_for_one_container_is_refused_and_stays_empty() {
     }
     let sandbox = Sandbox::new();
     let _disk = small_disk(&sandbox, 2);
-    let said = sandbox.onefold(&["pool", "create", "disk/pool"]);
-    assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("left, and a pool needs "), "{}", said.err);
-    assert_eq!(fs::read_dir(sandbox.path("disk/pool")).unwrap().count(), 0);
+    let there = || fs::read_dir(sandbox.path("disk")).unwrap().count();
+    let before = there();
+    let create = ["pool", "create", "disk/deep/pool", "--cache", "disk/cache"];
+    for args in [&create[..], &create[..3], &["serve", "disk/pool", "--run", "true"]] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains("left, and a pool needs "), "{args:?}: {}", said.err);
+        assert_eq!(there(), before, "{args:?}");
+    }
 }
 
 /// Mebibytes of the volume that is overwritten: 64, or what the environment asks for.
