@@ -10,6 +10,7 @@ use onefold_block::{BlockDevice, ByteSize, Generation};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 use onefold_pool::{Pool, PoolError};
 
+use super::volume_export::must_be_elsewhere;
 use crate::args::{ServeArgs, check_volume_size};
 use crate::endurance::Watched;
 use crate::failure::{Failure, Result};
@@ -148,7 +149,10 @@ fn refuse_nonsense(args: &ServeArgs) -> Result<()> {
         return Err(Failure::nothing_done("rules of what to keep need --snapshot-every")
             .hint("to prune snapshots that you made: onefold volume prune"));
     }
-    Ok(())
+    match &args.record.record {
+        Some(file) => must_be_elsewhere(("pool", &args.pool), file),
+        None => Ok(()),
+    }
 }
 
 /// The snapshots that it makes by itself, if any.

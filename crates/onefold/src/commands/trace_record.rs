@@ -43,7 +43,7 @@ pub fn run(args: &TraceRecordArgs, printer: &Printer) -> Result<()> {
     let encoder = u32::try_from(unit).ok().and_then(RecordingEncoder::new).ok_or_else(|| {
         Failure::nothing_done(format!("--unit {}: expected 512, 1K, 2K or 4K", args.unit))
     })?;
-    must_be_elsewhere(&args.pool, &args.output)?;
+    must_be_elsewhere(("pool", &args.pool), &args.output)?;
     open_pool::must_exist(&args.pool)?;
     let at = args.pool.display();
     let Some(door) = Door::served(&args.pool)? else {

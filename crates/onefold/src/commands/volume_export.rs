@@ -42,18 +42,18 @@ struct RescueJson<'a> {
     missing: &'a [String],
 }
 
-/// Refuse a file of the pool itself: exporting over it would destroy the pool.
-pub fn must_be_elsewhere(pool: &Path, file: &Path) -> Result<()> {
+/// Refuse a file of the store itself, such as a pool: exporting over it would destroy that.
+pub fn must_be_elsewhere((kind, store): (&str, &Path), file: &Path) -> Result<()> {
     // What does not exist yet is where its folder is.
     let place = file.canonicalize().or_else(|_| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.canonicalize(),
         _ => Path::new(".").canonicalize(),
     });
-    match (pool.canonicalize(), place) {
-        (Ok(pool), Ok(place)) if place.starts_with(&pool) => {
-            let (file, pool) = (file.display(), pool.display());
-            Err(Failure::nothing_done(format!("'{file}' lies in the pool's own folder '{pool}'"))
-                .hint("name a file outside of it"))
+    match (store.canonicalize(), place) {
+        (Ok(store), Ok(place)) if place.starts_with(&store) => {
+            let (file, store) = (file.display(), store.display());
+            let message = format!("'{file}' lies in the {kind}'s own folder '{store}'");
+            Err(Failure::nothing_done(message).hint("name a file outside of it"))
         }
         // Where one of them cannot be found, opening it says so.
         _ => Ok(()),
@@ -89,7 +89,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
         Err(_) if args.skip_damaged => None,
         total => Some(total.map_err(|e| transfer::unreadable(&args.name, &e))?),
     };
-    must_be_elsewhere(&args.pool, &args.file)?;
+    must_be_elsewhere(("pool", &args.pool), &args.file)?;
     let target = Target::open(&args.file, volume.size_bytes(), args.force)?;
     let started = Instant::now();
     let moved = copy(args, volume, &target, &progress::bytes(printer, "exporting", total));

@@ -39,7 +39,7 @@ pub fn run(args: &VolumeExportArgs, printer: &Printer) -> Result<()> {
     let door = Door::find(&args.pool, Opening::Read(Budgets::default()))?;
     let since = args.since.as_deref();
     must_be_snapshots(&door, &args.pool, (&args.name, since), printer)?;
-    must_be_elsewhere(&args.pool, &args.file)?;
+    must_be_elsewhere(("pool", &args.pool), &args.file)?;
     let part = |from| door.stream_part(&args.name, since, from);
     let nonsense = |problem: String| Failure::bad(format!("a part of the stream: {problem}"));
     let head = part(None)?;

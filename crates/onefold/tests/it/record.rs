@@ -81,6 +81,17 @@ fn requests_of_a_drive_are_recorded_and_other_units_refused() {
         assert!(said.err.contains("expected 512, 1K, 2K or 4K"), "{unit}: {}", said.err);
         assert!(!sandbox.path("b.rec").exists() && !sandbox.path("pool").exists());
     }
+    // Nothing of another kind is made in a store's own folder.
+    sandbox.ok(&["pool", "create", "pool"]);
+    let pool = ["serve", "pool", "--record", "pool/b.rec", "--run", "true"];
+    let drive = [&drive[..], &["--record", "drive/b.rec", "--run", "true"]].concat();
+    for (args, store) in [(&pool[..], "pool"), (&drive, "drive")] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{store}: {}", said.err);
+        let why = format!("'{store}/b.rec' lies in the {store}'s own folder");
+        assert!(said.err.contains(&why), "{}", said.err);
+        assert!(!sandbox.path(store).join("b.rec").exists());
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use super::ssd_watch::{DriveSource, LentDrive, Meters};
 use crate::args::models::SsdServeArgs;
 use crate::args::{Hangup, MachineSocket};
 use crate::clock;
+use crate::commands::volume_export::must_be_elsewhere;
 use crate::failure::{Failure, Result};
 use crate::handover;
 use crate::output::Printer;
@@ -33,7 +34,7 @@ use crate::serve::late_exports::LateExports;
 use crate::serve::listeners::{Listening, Places, Servers};
 use crate::serve::record::{Prepared, Recorder};
 use crate::serve::stop::{self, Patience};
-use crate::store_folder;
+use crate::store_folder::{self, Making};
 use crate::text_file;
 use crate::watch;
 
@@ -116,6 +117,9 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
         Some(_) => Some(private_folder()?),
         None => None,
     };
+    if let Some(file) = &args.record.record {
+        must_be_elsewhere(("drive", &args.dir), file)?;
+    }
     let recording = Prepared::new(&args.record)?;
     let tls = tls_files(args);
     let watch = watch::Prepared::new(&args.metrics, &mut handed, tls.as_ref())?;
@@ -174,9 +178,11 @@ fn make_or_check(args: &SsdServeArgs, wanted: Option<&DriveSpec>, printer: &Prin
         return Ok(());
     }
     let Some(wanted) = wanted else { return Ok(()) };
+    let making = Making::begin([args.dir.as_path()]);
     let folder = store_folder::make(&args.dir, args.access.group)?;
     folder.overwrite_in_place();
     drive::create(&folder, wanted).map_err(failed)?;
+    making.done();
     store_folder::tell_if_open(&args.dir, None, printer);
     let size = u64::from(wanted.logical_pages()) * u64::from(wanted.geometry.page_bytes);
     printer.note(&format!(
