@@ -86,6 +86,15 @@ pub fn extents_of(bytes: &[u8], len: u64) -> Result<Vec<Extent>, BlockError> {
     if some && told.is_some_and(|told| told <= len) { Ok(extents) } else { Err(nonsense()) }
 }
 
+/// Refuse who began with another server.
+fn must_be_meant(exports: &PoolExports, request: &Request) -> Result<(), Response> {
+    if request.asked("server").is_some_and(|server| server != exports.server()) {
+        let why = "the server was started anew meanwhile, and what was not flushed may be gone";
+        return Err(Response::error(404, why));
+    }
+    Ok(())
+}
+
 /// The volume of that name, or the one with the number that is asked for: who has begun to read or
 /// write a volume goes on with that one, though another has its name by now. And with the server
 /// that it began with: another one may have lost what that one was told and had not flushed.
@@ -94,10 +103,7 @@ fn volume_of(
     name: &str,
     request: &Request,
 ) -> Result<Volume, Response> {
-    if request.asked("server").is_some_and(|server| server != exports.server()) {
-        let why = "the server was started anew meanwhile, and what was not flushed may be gone";
-        return Err(Response::error(404, why));
-    }
+    must_be_meant(exports, request)?;
     if let Some(number) = request.asked("volume") {
         let found = number.parse().ok().and_then(|number| pool.volume_of_number(number));
         let gone = || Response::error(404, &format!("volume '{name}' was deleted meanwhile"));
@@ -118,7 +124,7 @@ pub fn answer(pool: &Pool, exports: &PoolExports, path: &str, request: &Request)
         return stream(pool, name, request);
     }
     if let Some(what) = what.strip_prefix("recording") {
-        return recording(exports, (name, what), request);
+        return recording((pool, exports), (name, what), request);
     }
     let volume = match volume_of((pool, exports), name, request) {
         Ok(volume) => volume,
@@ -211,7 +217,11 @@ fn stream(pool: &Pool, name: &str, request: &Request) -> Response {
 
 /// Begin, fetch or end a recording of a volume. What is fetched is the number of requests so far,
 /// in 8 bytes, and whole frames.
-fn recording(exports: &PoolExports, (name, what): (&str, &str), request: &Request) -> Response {
+fn recording(
+    (pool, exports): (&Pool, &PoolExports),
+    (name, what): (&str, &str),
+    request: &Request,
+) -> Response {
     let number = |name| request.asked(name).and_then(|text| text.parse::<u64>().ok());
     let refused = |message: String| {
         let error = ToldError { kind: "other".to_owned(), message };
@@ -219,10 +229,18 @@ fn recording(exports: &PoolExports, (name, what): (&str, &str), request: &Reques
     };
     if (request.method, what) == (Method::Post, "") {
         let unit = number("unit").and_then(|unit| u32::try_from(unit).ok()).unwrap_or(4096);
-        return match exports.begin_recording(name, unit) {
+        let volume = match volume_of((pool, exports), name, request) {
+            Ok(volume) => volume,
+            Err(refused) => return refused,
+        };
+        return match exports.begin_recording(&volume, unit) {
             Ok(recording) => Response::json(200, &json!({ "number": recording.number() })),
             Err(failure) => refused(failure.message),
         };
+    }
+    // It may be of a volume that is gone; one of the same number in another server is another one.
+    if let Err(refused) = must_be_meant(exports, request) {
+        return refused;
     }
     let Some(recording) = number("number").and_then(|number| exports.recording(number)) else {
         return refused("the recording has ended".to_owned());
@@ -367,6 +385,14 @@ mod tests {
         assert_eq!(ask("PUT main/bytes?offset=0", &[8; 4096]).0, 200);
         let read = format!("GET main/bytes?offset=0&length=1&volume={number}");
         assert_eq!(ask(&read, &[]), (200, vec![7]));
+        let exports = PoolExports::new(pool.clone(), None);
+        let recorded = |line: &str| ask_of((&pool, &exports), line, &[]);
+        assert_eq!(recorded(&format!("POST main/recording?volume={number}")).0, 200);
+        let device = exports.open("old", &Client::Local).unwrap();
+        device.write_at(0, &[7; 4096], false).unwrap();
+        let (status, fetched) = recorded("DELETE main/recording?number=1");
+        assert_eq!((status, fetched[..8].to_vec()), (200, 1_u64.to_le_bytes().to_vec()));
+        drop(device);
         // Once it is gone it is not taken for the other one.
         pool.delete_volume("old").unwrap();
         for line in [write, read, "GET main/extents?offset=0&length=1&volume=x".to_owned()] {
@@ -403,6 +429,11 @@ mod tests {
         assert_eq!((status, fetched[..8].to_vec()), (200, 1_u64.to_le_bytes().to_vec()));
         assert!(fetched.len() > 8, "with what was asked");
         assert_eq!(ask("GET main/recording?number=1").0, 404);
+        assert_eq!(
+            ask("POST main/recording/fetch?number=1&server=0").0,
+            404,
+            "it is another one's"
+        );
         let (status, rest) = ask("DELETE main/recording?number=1");
         assert_eq!((status, rest), (200, 1_u64.to_le_bytes().to_vec()), "nothing came since");
         error(ask("POST main/recording/fetch?number=1"));

@@ -113,12 +113,12 @@ impl PoolExports {
     }
 
     /// Begin to record a volume, for whoever fetches what is recorded.
-    pub fn begin_recording(&self, name: &str, unit: u32) -> Result<Arc<LiveRecording>> {
-        let volume = self.pool.volume(name).map_err(|error| Failure::bad(error.to_string()))?;
+    pub fn begin_recording(&self, volume: &Volume, unit: u32) -> Result<Arc<LiveRecording>> {
         self.end_abandoned_recordings(Instant::now());
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let Rows { recordings, recordings_begun, .. } = &mut *rows;
-        if recordings.iter().any(|recording| recording.is_of(&volume)) {
+        if recordings.iter().any(|recording| recording.is_of(volume)) {
+            let name = volume.name();
             return Err(Failure::nothing_done(format!(
                 "volume '{name}' is being recorded already"
             )));
@@ -128,7 +128,7 @@ impl PoolExports {
             return Err(Failure::nothing_done(message));
         }
         *recordings_begun += 1;
-        let recording = Arc::new(LiveRecording::new(*recordings_begun, &volume, unit)?);
+        let recording = Arc::new(LiveRecording::new(*recordings_begun, volume, unit)?);
         recordings.push(Arc::clone(&recording));
         rows.tap(&recording, true);
         Ok(recording)
@@ -352,25 +352,25 @@ mod tests {
     #[test]
     fn a_recording_that_nobody_asks_after_makes_room_for_the_next() {
         let pool = test_pool::pool();
-        pool.create_volume("a", ByteSize(1 << 20)).unwrap();
+        let volume = pool.create_volume("a", ByteSize(1 << 20)).unwrap();
         let exports = PoolExports::new(pool, None);
         let device = exports.open("a", &Client::Local).unwrap();
-        let first = exports.begin_recording("a", 512).unwrap();
+        let first = exports.begin_recording(&volume, 512).unwrap();
         device.write_at(0, &[1; 512], false).unwrap();
         exports.end_abandoned_recordings(Instant::now());
-        assert!(exports.recording(1).is_some() && exports.begin_recording("a", 512).is_err());
+        assert!(exports.recording(1).is_some() && exports.begin_recording(&volume, 512).is_err());
         exports.end_abandoned_recordings(Instant::now() + Duration::from_mins(1));
         assert!(exports.recording(1).is_none());
         assert!(first.fetch().ended.unwrap().contains("nobody"));
         assert_eq!(first.holders(), 1, "the device goes past it again");
-        let next = exports.begin_recording("a", 512).unwrap();
+        let next = exports.begin_recording(&volume, 512).unwrap();
         device.write_at(0, &[2; 512], false).unwrap();
         let requests = |recording: &LiveRecording| recording.fetch().requests;
         assert_eq!((requests(&first), next.number(), requests(&next)), (1, 2, 1));
         exports.end_recording(&next);
         device.write_at(0, &[3; 512], false).unwrap();
         assert!(exports.recording(2).is_none() && requests(&next) == 1);
-        exports.begin_recording("a", 512).unwrap();
+        exports.begin_recording(&volume, 512).unwrap();
     }
 
     #[test]
