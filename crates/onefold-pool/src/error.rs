@@ -161,6 +161,19 @@ pub enum PoolError {
         /// What was made from it.
         by: String,
     },
+    /// A snapshot that its volume was rolled back to, past others that are still there.
+    #[error(
+        "'{name}' cannot be deleted: volume '{volume}' was rolled back to it, past {past}, which \
+         came from it, too; delete what it went past first"
+    )]
+    SnapshotPassed {
+        /// The snapshot.
+        name: String,
+        /// The volume.
+        volume: String,
+        /// Snapshots that were made after it, before the rollback.
+        past: String,
+    },
     /// A volume with snapshots.
     #[error("volume '{name}' has snapshots ({count}, the first is {first}): delete these first")]
     HasSnapshots {

@@ -447,9 +447,10 @@ impl Pool {
         }
         if made.len() > 1 {
             // A rollback went back past snapshots that are still there.
-            let others = made.iter().filter(|v| v.is_snapshot).map(|v| v.name());
-            let (name, by) = (name.to_owned(), others.collect::<Vec<_>>().join(", "));
-            return Err(PoolError::SnapshotNeeded { name, by });
+            let past = made.iter().filter(|v| v.is_snapshot).map(|v| v.name());
+            let (name, past) = (name.to_owned(), past.collect::<Vec<_>>().join(", "));
+            let volume = split_snapshot_name(&name)?.0.to_owned();
+            return Err(PoolError::SnapshotPassed { name, volume, past });
         }
         let set = |deleting| snapshot.deleting.store(deleting, Ordering::Release);
         inner.checkpoint_or_undo(

@@ -169,6 +169,7 @@ fn is_about_the_request(error: &PoolError) -> bool {
             | PoolError::IsSnapshot(_)
             | PoolError::SnapshotHeld(_)
             | PoolError::SnapshotNeeded { .. }
+            | PoolError::SnapshotPassed { .. }
             | PoolError::HasSnapshots { .. }
             | PoolError::ChangedSince { .. }
             | PoolError::NoSnapshotNamed(_)

@@ -91,7 +91,8 @@ fn unless_forestalled(done: Result<(), PoolError>) -> Result<(), BlockError> {
             PoolError::NoSnapshot { .. }
             | PoolError::NoVolume { .. }
             | PoolError::VolumeExists(_)
-            | PoolError::SnapshotNeeded { .. },
+            | PoolError::SnapshotNeeded { .. }
+            | PoolError::SnapshotPassed { .. },
         ) => Ok(()),
         done => done.map_err(BlockError::from),
     }

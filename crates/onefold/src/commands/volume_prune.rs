@@ -144,7 +144,11 @@ pub fn operate(context: &Context<'_>, request: &Request) -> Result<Report> {
         } else if !dry_run {
             match context.pool.delete_snapshot(&decision.name) {
                 // A rollback went back past it, or somebody was faster than this.
-                Err(error @ (PoolError::SnapshotNeeded { .. } | PoolError::SnapshotHeld(_))) => {
+                Err(
+                    error @ (PoolError::SnapshotNeeded { .. }
+                    | PoolError::SnapshotPassed { .. }
+                    | PoolError::SnapshotHeld(_)),
+                ) => {
                     decision.reasons.push(error.to_string());
                     decision.kept = true;
                 }

@@ -104,6 +104,7 @@ impl Schedule {
                 Err(
                     PoolError::NoSnapshot { .. }
                     | PoolError::SnapshotNeeded { .. }
+                    | PoolError::SnapshotPassed { .. }
                     | PoolError::SnapshotHeld(_),
                 ) => {}
                 done => done?,
