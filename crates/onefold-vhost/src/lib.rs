@@ -30,5 +30,5 @@ pub trait Source: Send + Sync {
     fn open(&self) -> Result<Arc<dyn BlockDevice>, String>;
 
     /// Its name, for guests and the log.
-    fn name(&self) -> &str;
+    fn name(&self) -> String;
 }

@@ -184,7 +184,7 @@ impl Shared {
         };
         let export = self.source.name();
         tracing::info!(peer, export, "serving a virtual machine");
-        let disk = Disk::new(device, self.config.read_only, export, peer.clone());
+        let disk = Disk::new(device, self.config.read_only, &export, peer.clone());
         let mut session = Session::new(stream, Arc::new(disk));
         let ended = stream
             .set_write_timeout(Some(WRITE_TIMEOUT))

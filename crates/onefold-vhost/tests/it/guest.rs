@@ -58,8 +58,8 @@ impl Source for Fixed {
     fn open(&self) -> Result<Arc<dyn BlockDevice>, String> {
         self.0.lock().unwrap().clone()
     }
-    fn name(&self) -> &str {
-        &self.1
+    fn name(&self) -> String {
+        self.1.clone()
     }
 }
 

@@ -46,12 +46,16 @@ impl Source for Export {
             let why = self.exports.refusal(&self.name, client);
             why.unwrap_or_else(|| format!("there is no export '{}'", self.name))
         })?;
-        let (log, peer, export) = (Arc::clone(&self.slow), self.peer.clone(), self.name.clone());
+        let (log, peer, export) = (Arc::clone(&self.slow), self.peer.clone(), self.name());
         Ok(Arc::new(SlowDevice { device, log, peer, export }))
     }
 
-    fn name(&self) -> &str {
-        &self.name
+    /// The first one, which is asked for by no name, has one, unless it is a drive's.
+    fn name(&self) -> String {
+        let first = || self.exports.list(&Client::Local).into_iter().next();
+        let unnamed = self.name.is_empty();
+        let first = if unnamed { first() } else { None };
+        first.map_or_else(|| self.name.clone(), |entry| entry.name)
     }
 }
 
@@ -89,5 +93,36 @@ impl Machines {
     /// Stop; how many machines hang in a request that does not return.
     pub fn stop(self, grace: Duration) -> usize {
         self.server.shutdown(grace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onefold_block::MemDevice;
+    use onefold_nbd::ExportTable;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_is_called_what_its_volume_is_also_where_no_name_was_given() {
+        let device: Arc<dyn BlockDevice> = Arc::new(MemDevice::new(4096));
+        let table = |names: &[&str]| {
+            let with = |table: ExportTable, name: &&str| table.with(name, "", Arc::clone(&device));
+            names.iter().fold(ExportTable::new(), with)
+        };
+        let called = |names: &[&str], name: &str| {
+            let (exports, name) = (Arc::new(table(names)), name.to_owned());
+            let slow = Arc::new(SlowLog::new(None));
+            Export { exports, name, peer: String::new(), slow }.name()
+        };
+        for (names, name, expected) in [
+            (&["main", "vm1"][..], "", "main"),
+            (&["main", "vm1"], "vm1", "vm1"),
+            (&["main"], "later", "later"),
+            (&["", "keep"], "", ""),
+            (&[], "", ""),
+        ] {
+            assert_eq!(called(names, name), expected, "{names:?} {name}");
+        }
     }
 }
