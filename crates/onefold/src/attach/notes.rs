@@ -1,12 +1,16 @@
 //! What was done to this machine to attach a volume: a file for each, until it is undone.
 //! Room: onefold.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use onefold_block::{FileFolder, small_file};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::Step;
@@ -21,7 +25,12 @@ const NOTE_BYTES_MAX: u64 = 1 << 20;
 /// Rights of a folder by which its group, or others, write to it.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// A note. Steps are in the order in which they were done.
+/// How long another command may have the notes, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A note. Steps are in the order in which they were done. As long as it is there no other command
+/// has one: what two of them do at once to one volume nobody could undo.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Note {
     /// The pool's folder.
@@ -31,6 +40,9 @@ pub struct Note {
     steps: Vec<Step>,
     #[serde(skip)]
     at: PathBuf,
+    /// The folder of the notes, locked.
+    #[serde(skip)]
+    lock: Option<File>,
 }
 
 /// Where the notes are: nobody else may write there.
@@ -60,6 +72,24 @@ fn folder() -> Result<PathBuf> {
         .hint(format!("remove it, or name another one in {VARIABLE}")))
 }
 
+/// The folder of the notes for this command alone, once those before it are done.
+fn locked(folder: &Path, patience: Duration) -> Result<File> {
+    let unusable = |error| Failure::unusable("lock", folder, error);
+    let file = File::open(folder).map_err(unusable)?;
+    let begun = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => sleep(LOOK),
+            Err(Errno::WOULDBLOCK) => {
+                let message = "another attach or detach is under way and does not come to an end";
+                return Err(Failure::nothing_done(message));
+            }
+            Err(error) => return Err(unusable(error.into())),
+        }
+    }
+}
+
 /// Whether something is a folder that this user may write to, and nobody else.
 fn is_of_alone(found: &fs::Metadata, user: u32) -> bool {
     found.is_dir() && found.uid() == user && found.mode() & OTHERS_WRITE == 0
@@ -82,8 +112,10 @@ impl Note {
         let pool = canonical(pool).map_err(|error| Failure::unusable("find", pool, error))?;
         let named = [pool.as_os_str().as_encoded_bytes(), b"\0", volume.as_bytes()].concat();
         let name = format!("{:032x}.json", twox_hash::XxHash3_128::oneshot(&named));
-        let at = folder()?.join(name);
-        let empty = Self { pool, volume: volume.to_owned(), steps: Vec::new(), at };
+        let folder = folder()?;
+        let lock = Some(locked(&folder, PATIENCE)?);
+        let at = folder.join(name);
+        let empty = Self { pool, volume: volume.to_owned(), steps: Vec::new(), at, lock };
         if !empty.at.exists() {
             return Ok(empty);
         }
@@ -95,7 +127,7 @@ impl Note {
             let message = format!("note '{}' is of another volume", empty.at.display());
             return Err(Failure::nothing_done(message));
         }
-        Ok(Self { at: empty.at, ..read })
+        Ok(Self { at: empty.at, lock: empty.lock, ..read })
     }
 
     /// A folder beside the note, for what is shown of the volume.
@@ -143,7 +175,8 @@ impl Note {
     /// One of nothing, in this file.
     #[cfg(test)]
     pub fn in_file(at: PathBuf) -> Self {
-        Self { pool: "/pool".into(), volume: "main".to_owned(), steps: Vec::new(), at }
+        let (pool, volume) = ("/pool".into(), "main".to_owned());
+        Self { pool, volume, steps: Vec::new(), at, lock: None }
     }
 
     fn write(&self) -> Result<()> {
@@ -179,6 +212,21 @@ mod tests {
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
         assert!(!is_of_alone(&fs::symlink_metadata(file).unwrap(), user));
+    }
+
+    #[test]
+    fn one_command_at_a_time_has_the_notes() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = locked(folder.path(), Duration::ZERO).unwrap();
+        let why = locked(folder.path(), Duration::ZERO).unwrap_err().message;
+        assert!(why.starts_with("another attach or detach is under way"), "{why}");
+        let waiting = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| locked(folder.path(), PATIENCE));
+            drop(first);
+            waits.join().unwrap()
+        });
+        drop(waiting.unwrap());
+        locked(folder.path(), Duration::ZERO).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::harness::{Said, Sandbox, Server, machine, run, tool};
 
@@ -233,6 +233,30 @@ fn what_somebody_else_has_put_in_its_place_is_left_alone() {
     let name = device.file_name().unwrap().to_str().unwrap().to_owned();
     let on = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
     assert!(on.is_err(), "{on:?}");
+}
+
+#[test]
+fn of_several_that_attach_a_volume_at_once_one_does() {
+    let stage = Stage::new();
+    let begin = |_| {
+        let mut command = stage.sandbox.command(&["attach", "pool", "main", "--by", "file"]);
+        command.env("ONEFOLD_ATTACHED", stage.sandbox.path("notes"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let begun: Vec<_> = (0..4).map(begin).collect();
+    let ended = begun.into_iter().map(|command| command.wait_with_output().unwrap());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let said: Vec<_> =
+        ended.map(|end| (end.status.code(), text(&end.stdout), text(&end.stderr))).collect();
+    let (done, refused): (Vec<_>, Vec<_>) = said.iter().partition(|said| said.0 == Some(0));
+    assert_eq!(done.len(), 1, "{said:?}");
+    assert!(Path::new(&done[0].1).exists(), "{said:?}");
+    for (code, _, why) in refused {
+        assert_eq!(*code, Some(2), "{why}");
+        assert!(why.contains("volume 'main' is attached"), "{why}");
+    }
+    stage.detach("main");
+    stage.server.stop();
 }
 
 #[test]
