@@ -18,6 +18,9 @@ impl SimTime {
     pub const ZERO: Self = Self(0);
     /// Later than anything that happens.
     pub const MAX: Self = Self(u64::MAX);
+    /// The last instant at which something may come from outside, after 292 years. As much time is
+    /// left for what becomes of it.
+    pub const LAST_ARRIVAL: Self = Self(1 << 63);
 
     /// The instant `ns` nanoseconds after the start.
     pub const fn from_ns(ns: u64) -> Self {

@@ -170,9 +170,15 @@ impl Machine {
         }
         self.reconfigure(now, queue);
         // Where nothing else is going to happen, windows would go on for ever over a stall.
-        if !self.is_stopped() && !queue.is_empty() {
-            queue.after(SimSpan::from_ns(self.spec.schedule.window_ns.max(1)), Event::Window);
-        }
+        let Some(next) = queue.next_time().filter(|_| !self.is_stopped()) else { return };
+        let window = self.spec.schedule.window_ns.max(1);
+        // Windows in which nobody asks for anything change nothing, and traces may pause for years.
+        let passed = if self.target.is_none() && self.is_empty() {
+            next.since(now).ns().saturating_sub(1) / window
+        } else {
+            0
+        };
+        queue.after(SimSpan::from_ns((passed + 1) * window), Event::Window);
     }
 
     /// Takes the next engine away that is not what it should be; one at a time.

@@ -290,6 +290,13 @@ impl Machine {
         self.stopped
     }
 
+    /// Whether nothing is on its way through the server, and nothing waits in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let made = [&self.writes, &self.reads, &self.completions, &self.zeroes];
+        let waits = self.open > 0 || !self.held_back.is_empty() || !self.delayed.is_empty();
+        !waits && self.flight.slots().1 == 0 && made.iter().all(|maker| maker.is_empty())
+    }
+
     /// The description.
     pub const fn spec(&self) -> &ServerSpec {
         &self.spec

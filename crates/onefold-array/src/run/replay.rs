@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::load::{Asked, Load};
 use crate::decide::contents::{Content, Contents, NOTHING};
 use crate::decide::predictor::REGION_CHUNKS;
-use crate::spec::{Before, ServerSpec};
+use crate::spec::{Before, LoadKind, ServerSpec};
 
 /// What a request does to one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct Replay {
     pieces: Vec<Request>,
     chunk_bytes: u64,
     limit: u64,
+    /// Whether requests come by the clock of the trace.
+    by_clock: bool,
     speed: f64,
     before: Before,
     made: u64,
@@ -102,6 +104,7 @@ impl Replay {
                 0 => u64::MAX,
                 requests => requests.saturating_add(spec.workload.trace_warm_requests),
             },
+            by_clock: spec.workload.load == LoadKind::Timestamps,
             speed: spec.workload.speed,
             before: spec.workload.trace_before,
             made: 0,
@@ -234,8 +237,24 @@ impl Replay {
         }
         let asked = Asked { op, address: 0, chunks: list.len() as u32, bytes, slot };
         self.touched[slot as usize] = list;
-        let at = SimTime::from_ns((pieces[0].time_ns as f64 / self.speed) as u64);
-        Ok((at, asked))
+        Ok((self.comes_at(pieces[0].time_ns)?, asked))
+    }
+
+    /// When a request comes, where that goes by the clock of the trace.
+    fn comes_at(&self, recorded_ns: u64) -> Result<SimTime, String> {
+        if !self.by_clock {
+            return Ok(SimTime::ZERO);
+        }
+        let at = SimTime::from_ns((recorded_ns as f64 / self.speed) as u64);
+        if at > SimTime::LAST_ARRIVAL {
+            let (number, speed) = (self.made, self.speed);
+            let last = SimTime::LAST_ARRIVAL.ns();
+            return Err(format!(
+                "request {number} comes {recorded_ns} ns after the start, at workload.speed = \
+                 {speed}; a server runs for at most {last} ns, which are 292 years"
+            ));
+        }
+        Ok(at)
     }
 
     /// Adds the chunks of a piece that reads or writes.

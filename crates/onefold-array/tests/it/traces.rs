@@ -359,3 +359,22 @@ fn every_byte_is_counted_on_every_link_and_in_memory() {
         }
     }
 }
+
+#[test]
+fn a_trace_may_pause_for_years_but_not_beyond_what_can_be_counted() {
+    let last = onefold_sim::SimTime::LAST_ARRIVAL.ns();
+    let trace = |time| [0, time].map(|time| request(time, Op::Write, 0, 8 * GRAIN, Some(1)));
+    let timed = |settings: &[&str], time| {
+        let spec = with("cidr", &[&["workload.load=timestamps"], settings].concat());
+        run(&spec, options(&trace(time)))
+    };
+    // Windows of reconfiguration would be a hundred billion.
+    let report = timed(&["schedule.long_term=on"], last).expect("it comes").report;
+    assert_eq!(report.trace.map(|trace| trace.writes), Some(2));
+    for (settings, time) in [(&[][..], last + 4096), (&["workload.speed=0.001"], last / 999)] {
+        let error = timed(settings, time).expect_err("too late");
+        assert!(error.to_string().contains("292 years"), "{error}");
+    }
+    let closed = run(&with("cidr", &[]), options(&trace(u64::MAX))).expect("by no clock").report;
+    assert_eq!(closed.trace.map(|trace| trace.writes), Some(2));
+}

@@ -49,6 +49,18 @@ pub enum RunError {
         /// The most.
         limit: u64,
     },
+    /// A request comes later than times can be counted on from.
+    #[error(
+        "request {number} comes {ns} ns after the start: expected at most {} ns, which are 292 \
+         years",
+        onefold_sim::SimTime::LAST_ARRIVAL.ns()
+    )]
+    TooLate {
+        /// The request, from 0.
+        number: u64,
+        /// When it comes.
+        ns: u64,
+    },
     /// No policy has this name, or its options are wrong.
     #[error("dedup: {0}")]
     Dedup(#[from] PolicyError),

@@ -229,6 +229,7 @@ where
             Some(request) => {
                 // A trace may be out of order; a request is not late before it comes.
                 request.arrival_ns = request.arrival_ns.max(self.controller.time_ns());
+                in_time(request)?;
                 self.controller.schedule(request.arrival_ns, Event::Arrival);
             }
         }
@@ -300,6 +301,7 @@ where
             None => self.exhausted = true,
             Some(mut request) => {
                 request.arrival_ns = self.controller.time_ns();
+                in_time(&request)?;
                 self.arrive(request)?;
             }
         }
@@ -345,6 +347,12 @@ where
         let at = SimTime::from_ns(self.controller.time_ns());
         SimError::Stalled { at, work_left: left, blocked }
     }
+}
+
+/// Refuses a request that comes so late that what follows from it might have no time any more.
+const fn in_time(request: &HostRequest) -> Result<(), RunError> {
+    let &HostRequest { number, arrival_ns: ns, .. } = request;
+    if ns > SimTime::LAST_ARRIVAL.ns() { Err(RunError::TooLate { number, ns }) } else { Ok(()) }
 }
 
 /// Tells an FTL which pages the drawn requests will write, as far as can be told: of so many

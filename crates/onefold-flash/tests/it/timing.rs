@@ -4,6 +4,7 @@
 use onefold_flash::DriveSpec;
 use onefold_flash::dedup::POLICIES;
 use onefold_flash::run::{Completion, Report, RunError, RunOptions, run, sweep};
+use onefold_sim::SimTime;
 use onefold_workload::{Op, Request};
 
 use crate::support;
@@ -452,6 +453,21 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(matches!(error, RunError::TooLong { .. }), wraps, "{error}");
         assert_eq!(matches!(error, RunError::BeyondDrive { .. }), !wraps, "{error}");
     }
+    let last = SimTime::LAST_ARRIVAL.ns();
+    for (time, comes) in [(last, true), (last + 1, false), (u64::MAX, false)] {
+        let late = vec![Ok(at(0, Op::Write, 0)), Ok(at(time, Op::Write, 1))];
+        let timed = replay(&small(&[]), late.clone());
+        match timed {
+            Err(error) => assert!(!comes && matches!(error, RunError::TooLate { number: 1, .. })),
+            Ok(report) => assert!(comes && report.elapsed_ns > last, "{time}"),
+        }
+        let closed = replay(&small(&["trace_timing=closed"]), late).expect("by no clock");
+        assert_eq!(closed.requests.completed, 2);
+    }
+    let pauses = ["think_time=constant", "think_time_ns=1000000000000", "requests=9300000"];
+    let slow = small(&[&pauses[..], &["queue_depth=1", "read_share=1"]].concat());
+    let error = run(&slow, RunOptions::default()).expect_err("292 years");
+    assert!(matches!(error, RunError::TooLate { number: 9_223_372.., .. }), "{error}");
     let broken = vec![Err("line 3: nonsense".to_owned())];
     let error = replay(&small(&[]), broken).expect_err("a broken trace");
     assert_eq!(error.to_string(), "line 3: nonsense");
