@@ -59,7 +59,8 @@ impl IntervalReport {
         };
         let squares: f64 = batches.iter().map(|batch| off(batch).powi(2)).sum();
         let half = t * (squares / (count - 1.0) / count).sqrt();
-        Self { mean, low: mean - half, high: mean + half }
+        // Fewer than none are programmed by nobody.
+        Self { mean, low: (mean - half).max(0.0), high: mean + half }
     }
 
     /// Half its width, of its mean.
@@ -373,6 +374,10 @@ mod tests {
             let found = judged(&alike);
             assert!((found - half).abs() < 1e-9, "{each}, {count}: {found}");
         }
+        // A page in all that was written: fewer than none is no end of an interval.
+        let one: Vec<u64> = (0..16).map(|at| u64::from(at == 5)).collect();
+        let share = windows(&one).judge(0, 1.0).programmed_share.expect("there are windows");
+        assert!(share.low == 0.0 && share.mean < share.high - share.mean, "{share:?}");
     }
 
     #[test]

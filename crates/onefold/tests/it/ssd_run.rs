@@ -195,3 +195,16 @@ fn the_host_s_scrambler_is_measured_and_its_rate_is_a_specification() {
     let said = sandbox.onefold(&["ssd", "calibrate", "--set", "media.scrambler='none'"]);
     assert!(said.code != Some(0) && said.err.contains("scrambler"), "{}", said.err);
 }
+
+#[test]
+fn a_run_that_programs_nothing_says_why_it_has_no_lifetime() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("small.toml"), SMALL).unwrap();
+    let sets = ["precondition=steady", "content=uniform", "content_values=1"];
+    let sets = sets.into_iter().chain(["dedup.policy=caftl-online"]);
+    let args: Vec<&str> = sets.flat_map(|set| ["--set", set]).collect();
+    let said = sandbox.ok(&[&["ssd", "run", "small.toml"], &args[..]].concat());
+    let line = |name: &str| said.text().lines().find(|line| line.contains(name)).unwrap();
+    assert!(line("settled ").contains("yes"), "{}", said.text());
+    assert!(line("lifetime").ends_with("- (nothing programmed)"), "{}", said.text());
+}

@@ -18,7 +18,7 @@ pub fn time(ns: f64) -> String {
 }
 
 /// A figure, or a dash where there is none.
-fn figure(number: Option<f64>, decimals: usize) -> String {
+pub(super) fn figure(number: Option<f64>, decimals: usize) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.decimals$}"))
 }
 
@@ -240,6 +240,7 @@ fn wear(report: &Report) -> Vec<String> {
     let (low, high) = (life.terabytes_written_low, life.terabytes_written_high);
     let end = |end: Option<f64>| end.map_or_else(|| "-".to_owned(), terabytes);
     let (lifetime, daily) = match life.terabytes_written {
+        None if report.settled.settled => ("- (nothing programmed)".to_owned(), "-".to_owned()),
         None => ("- (not settled)".to_owned(), "-".to_owned()),
         Some(written) => (
             format!("{} TB written ({} to {}) {at}", terabytes(written), end(low), end(high)),
