@@ -61,14 +61,14 @@ pub struct Bar {
     pub blocks: u64,
 }
 
-/// Pages programmed over pages written by hosts, by cause.
+/// Pages programmed over pages written by hosts, by cause; nothing where hosts wrote none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WriteAmplification {
     /// All together.
-    pub total: f64,
+    pub total: Option<f64>,
     /// By cause: `host`, `gc`, `wear`, `map`, `dedup`.
     #[serde(flatten)]
-    pub by_cause: BTreeMap<&'static str, f64>,
+    pub by_cause: BTreeMap<&'static str, Option<f64>>,
 }
 
 /// What deduplication has saved.
@@ -181,7 +181,8 @@ impl SmartReport {
         let all: u64 = erases.iter().map(|&erases| u64::from(erases)).sum();
         let mean = all as f64 / erases.len().max(1) as f64;
         let programmed = health.all_operations("program");
-        let waf = |pages: u64| pages as f64 / health.pages_written.max(1) as f64;
+        let written = health.pages_written;
+        let waf = |pages: u64| (written > 0).then(|| pages as f64 / written as f64);
         let log = log(drive, mean);
         let raw = health.nand.raw_bit_errors as f64 / health.nand.bits_read.max(1) as f64;
         Self {

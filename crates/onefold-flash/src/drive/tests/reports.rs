@@ -190,11 +190,14 @@ fn little_is_a_share_of_little_and_nothing_of_nothing() {
         BTreeMap::from([("program".to_owned(), BTreeMap::from([("gc".to_owned(), 3)]))]);
     few.nand = NandHealth { bits_read: 1, raw_bit_errors: 1, ..NandHealth::default() };
     let report = SmartReport::of(&drive(spec(&[]), few, &[9], 0));
-    assert_eq!(report.write_amplification.total.to_bits(), 3.0_f64.to_bits());
+    assert_eq!(report.write_amplification.total.map(f64::to_bits), Some(3.0_f64.to_bits()));
     assert_eq!(report.nand.raw_bit_error_rate.to_bits(), 1.0_f64.to_bits());
     assert_eq!(report.nand.erases_mean.to_bits(), 9.0_f64.to_bits());
     // Every block is bad.
     let report = SmartReport::of(&drive(spec(&[]), SavedHealth::default(), &[9, 9], 1));
+    // What the drive programs for itself when it is made is no multiple of nothing.
+    let waf = report.write_amplification;
+    assert!(waf.total.is_none() && waf.by_cause.values().all(Option::is_none), "{waf:?}");
     let nand = report.nand;
     assert_eq!((nand.bad_blocks, nand.erases_min, nand.erases_max), (2, 0, 0));
     assert!(nand.erases_mean.abs() < 1e-9);

@@ -8,6 +8,7 @@ use onefold_block::{ByteSize, FileFolder};
 use onefold_flash::drive::{self, DriveError, Pending, SmartLog, SmartReport};
 use serde::Serialize;
 
+use super::ssd_report::figure;
 use super::ssd_serve::failure;
 use crate::args::models::SsdSmartArgs;
 use crate::failure::Result;
@@ -148,8 +149,8 @@ fn text(folder: &Path, report: &SmartReport, generation: &str, printer: &Printer
     };
     section("Health (NVMe log page 2)", log_rows(&report.log));
     let waf = &report.write_amplification;
-    let mut rows = vec![("total", format!("{:.3}", waf.total))];
-    rows.extend(waf.by_cause.iter().map(|(cause, share)| (*cause, format!("{share:.3}"))));
+    let mut rows = vec![("total", figure(waf.total, 3))];
+    rows.extend(waf.by_cause.iter().map(|(cause, share)| (*cause, figure(*share, 3))));
     section("Write amplification (pages programmed by pages written)", rows);
     let dedup = &report.deduplication;
     section(
@@ -294,8 +295,8 @@ mod tests {
                 num_err_log_entries: 10,
             },
             write_amplification: drive::WriteAmplification {
-                total: 1.5,
-                by_cause: BTreeMap::from([("gc", 0.5), ("host", 1.0)]),
+                total: Some(1.5),
+                by_cause: BTreeMap::from([("gc", Some(0.5)), ("host", Some(1.0))]),
             },
             deduplication: Deduplication {
                 inline_pages: 1,
