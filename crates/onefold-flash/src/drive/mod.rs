@@ -42,4 +42,4 @@ pub use revise::{revise, revise_at};
 pub use smart::{
     Bar, Counted, Deduplication, NandReport, Protection, SmartLog, SmartReport, WriteAmplification,
 };
-pub use stored_spec::{exists, read_spec};
+pub use stored_spec::{exists, read_spec, spec_in_nand};

@@ -4,9 +4,10 @@
 use onefold_block::{Folder, MediaError, small_file};
 
 use super::error::DriveError;
-use super::files::SPEC_FILE;
+use super::files::{MAKING_FILE, NAND_FILE, SPEC_FILE};
 use crate::dedup::NoDedup;
 use crate::ftl::{Durability, Ftl, FtlSettings};
+use crate::nand::bytes::FileStore;
 use crate::nand::{ByteNand, IdentityNand, WearModel};
 use crate::spec::{DriveSpec, PRESET_NAMES, SpecBuilder};
 
@@ -28,6 +29,17 @@ pub fn read_spec(folder: &dyn Folder) -> Result<DriveSpec, DriveError> {
         .and_then(|builder| builder.file(SPEC_FILE, &text))
         .and_then(SpecBuilder::build);
     read.map_err(|error| DriveError::Spec(error.to_string()))
+}
+
+/// Where in the NAND file of a drive that was made, and has lost its specification, the one lies
+/// that it was made with: the first byte, and how many.
+pub fn spec_in_nand(folder: &dyn Folder) -> Option<(u64, u64)> {
+    let unmade = folder.open(MAKING_FILE).is_ok();
+    if unmade || exists(folder) {
+        return None;
+    }
+    let nand = FileStore::describe(&*folder.open(NAND_FILE).ok()?).ok()?;
+    (!nand.spec.is_empty()).then(|| (nand.spec_at(), nand.spec.len() as u64))
 }
 
 /// The text of a drive's specification.

@@ -108,6 +108,36 @@ fn a_drive_is_opened_as_it_is_and_other_wishes_are_refused_by_name() {
 }
 
 #[test]
+fn a_drive_without_its_specification_is_told_where_it_has_it_from() {
+    let sandbox = Sandbox::new();
+    serve(&sandbox, &SMALL).stop();
+    let spec = sandbox.path("drive/spec.toml");
+    let before = std::fs::read(&spec).unwrap();
+    std::fs::remove_file(&spec).unwrap();
+    let mut hints = Vec::new();
+    for args in [
+        &["ssd", "serve", "--dir", "drive", "--run", "true"][..],
+        &["ssd", "serve", "--dir", "drive", "--run", "true", "--must-exist"],
+        &["ssd", "serve", "--dir", "drive", "--run", "true", "--set", "victim=fifo"],
+        &["ssd", "smart", "drive"],
+    ] {
+        let said = sandbox.onefold(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);
+        assert!(said.err.contains("has lost its spec.toml"), "{args:?}: {}", said.err);
+        let hint = said.err.lines().find_map(|line| line.split_once("it is in nand: "));
+        hints.push(hint.expect("a way to have it back").1.to_owned());
+    }
+    assert!(hints.iter().all(|hint| *hint == hints[0]), "{hints:?}");
+    let has_it_back = std::process::Command::new("sh")
+        .args(["-c", &hints[0]])
+        .current_dir(sandbox.path(""))
+        .status()
+        .unwrap();
+    assert!(has_it_back.success() && std::fs::read(&spec).unwrap() == before, "{}", hints[0]);
+    serve(&sandbox, &[]).stop();
+}
+
+#[test]
 fn settings_change_on_top_of_the_drive_s_own_and_what_pages_depend_on_does_not() {
     let sandbox = Sandbox::new();
     serve(&sandbox, &[&SMALL[..], &["--set", "timing.read_latency_ns=77"]].concat()).stop();

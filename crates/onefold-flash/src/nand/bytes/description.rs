@@ -89,6 +89,11 @@ impl Description {
         }
     }
 
+    /// Where in the file the spec begins.
+    pub const fn spec_at(&self) -> u64 {
+        (TEXTS_AT + self.code.len() + self.scrambler.len()) as u64
+    }
+
     pub(super) fn encode(&self, magic: [u8; 8]) -> Result<Vec<u8>, FileError> {
         let texts = [&self.code, &self.scrambler, &self.spec];
         let bytes = texts.iter().map(|text| text.len()).sum();

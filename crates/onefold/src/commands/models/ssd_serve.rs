@@ -11,6 +11,7 @@ use onefold_block::{BlockDevice, ByteSize, FileFolder};
 use onefold_export::counted;
 use onefold_flash::FtlError;
 use onefold_flash::drive::{self, Door as DriveDoor, DriveError, OpenDrive, WallClock};
+use onefold_flash::drive::{NAND_FILE, SPEC_FILE};
 use onefold_flash::spec::{DriveSpec, PRESET_NAMES, ParseError, SpecBuilder};
 use onefold_nbd::{ExportTable, Exports, ListenAddr, TlsFiles};
 
@@ -125,6 +126,7 @@ pub fn run(args: &SsdServeArgs, printer: &Printer) -> Result<ExitCode> {
     let watch = watch::Prepared::new(&args.metrics, &mut handed, tls.as_ref())?;
     let how = listening(args, (handed, private.as_ref().map(tempfile::TempDir::path)), tls)?;
     if !is_drive(&args.dir) {
+        lost_spec(&args.dir).map_or(Ok(()), Err)?;
         store_folder::may_be_made(&args.dir, "drive", args.new.must_exist)?;
     }
     let said = args.spec.is_some() || args.preset.is_some();
@@ -434,12 +436,27 @@ fn introduce(
     printer.always(&format!("listening on {}", all.join(", ")));
 }
 
+/// The failure of a drive whose specification is gone, and how to have it back.
+fn lost_spec(folder: &Path) -> Option<Failure> {
+    let (first, bytes) = drive::spec_in_nand(&FileFolder::open(folder).ok()?)?;
+    let (at, from) = (folder.display(), first + 1);
+    let failure = Failure::nothing_done(format!(
+        "'{at}': the drive has lost its {SPEC_FILE}: put back the one that belongs here"
+    ));
+    Some(failure.hint(format!(
+        "as it was when the drive was made, it is in {NAND_FILE}: \
+         tail -c +{from} {at}/{NAND_FILE} | head -c {bytes} > {at}/{SPEC_FILE}"
+    )))
+}
+
 /// A drive's error, with its folder and what to do about it.
 pub fn failure(folder: &Path, error: DriveError) -> Failure {
     let at = folder.display();
     match error {
-        DriveError::NoDrive => Failure::nothing_done(format!("'{at}': {error}"))
-            .hint(format!("make one with: onefold ssd serve --preset ses-slc --dir {at}")),
+        DriveError::NoDrive => lost_spec(folder).unwrap_or_else(|| {
+            Failure::nothing_done(format!("'{at}': {error}"))
+                .hint(format!("make one with: onefold ssd serve --preset ses-slc --dir {at}"))
+        }),
         DriveError::NotEmpty(_) => Failure::nothing_done(format!("'{at}': {error}"))
             .hint("name a folder that is empty or does not exist"),
         DriveError::Different { .. } => Failure::nothing_done(format!("'{at}': {error}"))
