@@ -158,11 +158,19 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_drives: Option<DrivesReport>,
     /// Digest of what is stored: equal for equal requests, however the server worked.
+    #[serde(serialize_with = "hex")]
     pub stored_digest: u64,
     /// Events handled.
     pub events: u64,
     /// Hash of all events: equal for equal runs.
+    #[serde(serialize_with = "hex")]
     pub event_hash: u64,
+}
+
+/// As text: many readers of JSON keep no more than 53 bits of a number.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn hex<S: serde::Serializer>(hash: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{hash:016x}"))
 }
 
 /// The report of a machine that has stopped.

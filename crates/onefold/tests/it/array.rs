@@ -19,6 +19,11 @@ fn a_description_that_is_printed_gives_the_same_run() {
     assert!(printed.contains("# published: slide"), "{printed}");
     fs::write(sandbox.path("server.toml"), printed).unwrap();
     assert_eq!(once["event_hash"], json(&["server.toml"])["event_hash"]);
+    // Numbers of so many digits are rounded by many who read them.
+    for hash in ["event_hash", "stored_digest"] {
+        let digits = once[hash].as_str().unwrap();
+        assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).is_ok(), "{hash}: {digits}");
+    }
     assert!(once["assumed_keys"].as_array().unwrap().len() > 20);
     assert_ne!(once["event_hash"], json(&["--preset", "cidr+", "--seed", "2"])["event_hash"]);
     let busiest = &once["resources"][0];
