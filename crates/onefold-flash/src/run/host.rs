@@ -78,7 +78,7 @@ pub(crate) struct Host {
     pub protected: bool,
     buffer_pages: u32,
     pub buffer_used: u32,
-    /// Writes that wait for the buffer.
+    /// Writes that wait for the buffer, and TRIMs between and behind them, as they came.
     pub for_buffer: VecDeque<u32>,
     /// Writes that are not in the flash yet.
     pub writes: u32,
@@ -143,6 +143,16 @@ impl Host {
     /// Whether so many pages may enter the buffer now; requests larger than it enter an empty one.
     pub(crate) const fn has_room(&self, pages: u32) -> bool {
         self.buffer_used == 0 || self.buffer_used + pages <= self.buffer_pages
+    }
+
+    /// Whether a request need not wait for the buffer. What changes pages overtakes nothing that
+    /// waits to do so.
+    pub(crate) fn may_enter(&self, request: &HostRequest) -> bool {
+        match request.op {
+            Op::Write => self.for_buffer.is_empty() && self.has_room(request.pages),
+            Op::Trim => self.for_buffer.is_empty(),
+            Op::Read | Op::Flush | Op::Idle => true,
+        }
     }
 
     /// Whether there is room in the queue of the drive.

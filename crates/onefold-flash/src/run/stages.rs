@@ -83,7 +83,7 @@ where
                     self.account(flight, Share::Engine, now - since);
                     self.underway(flight).stage = Stage::Buffer;
                     self.underway(flight).since = now;
-                    return self.enter_flash(flight);
+                    return self.hand_over(flight, &request);
                 }
                 Stage::LinkOut => {
                     self.account(flight, Share::Link, now - since);
@@ -112,23 +112,28 @@ where
         self.controller.flight(flight).breakdown[share as usize] += ns;
     }
 
-    /// Writes wait for the buffer; then the FTL decides.
+    /// What waited goes on: the FTL decides.
     fn enter_flash(&mut self, flight: u32) -> Result<(), RunError> {
         let Underway { request, since, .. } = *self.underway(flight);
         let waited = self.controller.time_ns() - since;
         self.account(flight, Share::Queue, waited);
         self.underway(flight).since += waited;
-        self.hand_over(flight, &request)
+        self.enter(flight, &request)
     }
 
-    /// The same, of a request that has waited for nothing since.
+    /// Writes wait for the buffer, TRIMs for the writes before them that wait. All else goes on.
     fn hand_over(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
+        if !self.host.write_back || self.host.may_enter(request) {
+            return self.enter(flight, request);
+        }
+        self.host.for_buffer.push_back(flight);
+        Ok(())
+    }
+
+    /// The FTL decides on a request that waits for nothing more.
+    fn enter(&mut self, flight: u32, request: &HostRequest) -> Result<(), RunError> {
         let buffered = self.host.write_back && request.op == Op::Write;
         if buffered {
-            if !self.host.has_room(request.pages) {
-                self.host.for_buffer.push_back(flight);
-                return Ok(());
-            }
             self.host.buffer_used += request.pages;
         }
         self.underway(flight).stage = Stage::Flash;
@@ -268,8 +273,8 @@ where
         if self.host.write_back {
             self.host.buffer_used -= request.pages;
             while let Some(&first) = self.host.for_buffer.front() {
-                let pages = self.underway(first).request.pages;
-                if !self.host.has_room(pages) {
+                let request = self.underway(first).request;
+                if request.op == Op::Write && !self.host.has_room(request.pages) {
                     break;
                 }
                 self.host.for_buffer.pop_front();

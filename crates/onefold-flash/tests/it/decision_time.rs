@@ -156,6 +156,35 @@ fn the_pages_of_one_address_are_decided_on_in_their_order() {
 }
 
 #[test]
+fn nothing_that_changes_pages_overtakes_a_write_that_waits_for_the_buffer() {
+    for policy in POLICIES {
+        let of_pages = support::of_pages(policy.name, PAGE as u32);
+        let mut set: Vec<&str> = of_pages.iter().map(String::as_str).collect();
+        set.extend(["write_buffer=back", "write_buffer_pages=4", "finish_offline=true"]);
+        // Two pages of the buffer are taken when a write of three comes, which waits.
+        let begun = [piece(0, Op::Write, 0, 2 * PAGE, 1), piece(1, Op::Write, 0, 3 * PAGE, 2)];
+        let stored = |then: &[Request]| {
+            let requests = begun.iter().chain(then).copied().collect();
+            let (report, log) = replay(&drive(&set), requests);
+            let dedup = report.dedup;
+            let missed = dedup.missed_pages.expect("content is known");
+            (missed + dedup.inline_pages + dedup.offline_pages, log)
+        };
+        // One page has room, and holds in the end what it came with: as page 9.
+        let small = [page(2, Op::Write, 1, 3), page(SECOND, Op::Write, 9, 3)];
+        let (alike, log) = stored(&small);
+        assert_eq!(alike, 1, "{}: page 1 is the one that came last", policy.name);
+        assert!(log[2].answered_ns >= log[1].answered_ns, "{}", policy.name);
+        // Of pages that are forgotten none is like one that comes later.
+        let trim =
+            [piece(2, Op::Trim, 0, 3 * PAGE, 0), piece(SECOND, Op::Write, 8 * PAGE, 3 * PAGE, 2)];
+        let (alike, log) = stored(&trim);
+        assert_eq!(alike, 0, "{}: all is forgotten", policy.name);
+        assert!(log[2].answered_ns >= log[1].answered_ns, "{}", policy.name);
+    }
+}
+
+#[test]
 fn a_page_written_in_part_is_not_taken_for_its_last_piece() {
     let spec = drive(&["policy=\"none\""]);
     let whole = (0..1000).map(|number| page(0, Op::Write, number, number));
