@@ -10,9 +10,10 @@ use crate::memory::{prefetch, table_of};
 use onefold_block::seeded::mix64;
 
 const WAYS: usize = 8;
-const SIGN_BITS: u32 = 14;
-const SIGN: u16 = (1 << SIGN_BITS) - 1;
-const COUNT_MAX: u16 = 3;
+pub(crate) const SIGN_BITS: u32 = 14;
+pub(crate) const SIGN: u16 = (1 << SIGN_BITS) - 1;
+/// Hits that are remembered of an entry.
+pub(crate) const COUNT_MAX: u16 = 3;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -28,8 +29,35 @@ const _: () = assert!(size_of::<Set>() == 64);
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
+    pub set: u32,
+    pub way: u8,
+}
+
+/// The entries of a set that may be of a fingerprint.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidates {
     set: u32,
-    way: u8,
+    /// A bit for each way.
+    ways: u64,
+}
+
+impl Candidates {
+    /// Those of a set, of at most 64 ways, that have this sign.
+    #[inline]
+    pub fn of(set: u32, signs: &[u16], wanted: u16) -> Self {
+        let bit = |(way, sign): (usize, &u16)| u64::from(sign & SIGN == wanted) << way;
+        Self { set, ways: signs.iter().enumerate().map(bit).sum() }
+    }
+}
+
+impl Iterator for Candidates {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let way = self.ways.trailing_zeros();
+        self.ways &= self.ways.checked_sub(1)?;
+        Some(Slot { set: self.set, way: way as u8 })
+    }
 }
 
 /// The table.
@@ -74,12 +102,11 @@ impl CompactTable {
         prefetch(&self.sets, self.place(fingerprint).0);
     }
 
-    /// The entries that may be of this fingerprint, the one that was entered last first.
-    pub fn find(&self, fingerprint: u64) -> impl Iterator<Item = Slot> + use<> {
+    /// The entries that may be of this fingerprint.
+    #[inline]
+    pub fn find(&self, fingerprint: u64) -> Candidates {
         let (set, sign) = self.place(fingerprint);
-        let signs = self.sets[set].sign;
-        let ways = (0..WAYS).filter(move |&way| signs[way] & SIGN == sign);
-        ways.map(move |way| Slot { set: set as u32, way: way as u8 })
+        Candidates::of(set as u32, &self.sets[set].sign, sign)
     }
 
     /// The page of an entry.

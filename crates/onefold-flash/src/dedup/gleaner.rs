@@ -5,7 +5,7 @@
 //!    that are left, one 8-byte word per seed bit, and not on all parity of the page. See
 //!    [`crate::dedup::fingerprints::ShortBasis`].
 //! 2. A match is compared before sharing anyway, so the table keeps only 14 bits of it: 6 bytes
-//!    an entry, and more than twice the entries in the same memory. See [`CompactTable`].
+//!    an entry, and more than twice the entries in the same memory. See [`Known`].
 //! 3. A candidate is compared whenever that ends before programming would, waiting included, and
 //!    not only when its unit is idle: a program takes ten or twenty times as long as a read, so
 //!    waiting for a busy unit often is the shorter way, and takes load off the drive as well.
@@ -19,22 +19,25 @@
 //! 8. Where the hash engine outruns a read, strong hashes are trusted: a page that has a candidate
 //!    whose digest is known is hashed, which tells whether they are equal without reading. Pages
 //!    without a candidate are not kept waiting: they are hashed beside their own program, if the
-//!    engine has time. Which of the two ways is sooner decides, page by page. See [`Digests`].
+//!    engine has time. Which of the two ways is sooner decides, page by page.
+//! 9. Digests and entries share memory, which goes to whichever saves more. See
+//!    [`crate::dedup::worth`].
 //!
-//! Invariants: table, digests, queue and scratch table stay within their entries; what is shared
-//! without reading has an equal digest of the hash that the fingerprinting trusts.
+//! Invariants: table, queue and scratch table stay within their memory; what is shared without
+//! reading has an equal digest of the hash that the fingerprinting trusts.
 
 use std::collections::VecDeque;
 
-use crate::dedup::compact_table::CompactTable;
-use crate::dedup::digests::Digests;
+use crate::dedup::compact_table::{CompactTable, Slot};
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::info::PolicyInfo;
+use crate::dedup::known::Known;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
 use crate::dedup::site::Site;
+use crate::dedup::split_table::SplitTable;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, SameDigest, Verdict};
 use crate::op::Work;
 
@@ -60,8 +63,13 @@ pub(crate) const OPTIONS: &[OptionInfo] = &[
     ),
     OptionInfo::new(
         "digest_share",
-        Kind::Multiple(0.25),
-        "Strong hashes kept where they are trusted, as a share of the table's entries",
+        Kind::Multiple(0.4),
+        "Strong hashes kept at first where they are trusted, as a share of the table's entries",
+    ),
+    OptionInfo::new(
+        "split",
+        Kind::Word(&["learnt", "fixed"]),
+        "Whether strong hashes and entries get memory by what they save, or stay as at first",
     ),
     OptionInfo::new(
         "rounds",
@@ -104,8 +112,7 @@ struct Deferred {
 #[derive(Clone, Debug)]
 pub struct Gleaner<F> {
     fingerprints: F,
-    table: CompactTable,
-    digests: Digests,
+    table: Known,
     passes: Passes,
     deferred: VecDeque<Deferred>,
     deferred_max: usize,
@@ -126,11 +133,23 @@ impl<F> Gleaner<F> {
         let entries = |share: &str| (f64::from(pages) * options.share(share)) as u64;
         let blocks = (options.word("rounds") == "incremental").then(|| site.places_per_block());
         let trusts = site.hash_outruns_read && options.word("trust") == "where-sooner";
-        let digests = if trusts { entries("table_share") as f64 } else { 0.0 };
+        let table = entries("table_share");
+        let table = if trusts {
+            let digests = (table as f64 * options.share("digest_share")) as u64;
+            let learns = options.word("split") == "learnt";
+            Known::Digests(SplitTable::new(
+                site.places,
+                table,
+                digests,
+                site.read_of_program,
+                learns,
+            ))
+        } else {
+            Known::Fingerprints(CompactTable::new(table))
+        };
         Self {
             fingerprints,
-            table: CompactTable::new(entries("table_share")),
-            digests: Digests::new((digests * options.share("digest_share")) as u64),
+            table,
             passes: Passes::new(site.places, entries("scratch_share"), blocks),
             deferred: VecDeque::new(),
             deferred_max: options.count("deferred_entries") as usize,
@@ -152,7 +171,7 @@ impl<F> Gleaner<F> {
             if !look.is_live(ppn) {
                 continue;
             }
-            match self.digests.compare(ppn, digest) {
+            match self.table.compare(ppn, digest) {
                 Some(Ok(same)) => {
                     self.table.hit(slot);
                     return Some(same);
@@ -167,7 +186,8 @@ impl<F> Gleaner<F> {
     /// Whether a page with this fingerprint has a candidate whose digest is known, and would be
     /// hashed sooner than that one could be read, or than programmed.
     fn wants_hash(&mut self, look: &impl Look) -> bool {
-        let Some(candidate) = self.candidate(look).filter(|&ppn| self.digests.has(ppn)) else {
+        let candidate = self.candidate(look).map(|slot| self.table.ppn(slot));
+        let Some(candidate) = candidate.filter(|&ppn| self.table.has_digest(ppn)) else {
             return false;
         };
         look.work_ns(Work::Hash) <= look.read_ns(candidate).min(look.program_ns())
@@ -178,19 +198,23 @@ impl<F> Gleaner<F> {
     where
         F: Fingerprinting<Page>,
     {
-        if self.digests.is_on() && self.digest.is_none() && look.work_ns(Work::Hash) <= until_ns {
+        if self.table.trusts() && self.digest.is_none() && look.work_ns(Work::Hash) <= until_ns {
             look.work_beside(Work::Hash);
             self.digest = Some(self.fingerprints.strong(page));
         }
     }
 
-    /// A live page that may be equal; entries of dead pages go on the way.
-    fn candidate(&mut self, look: &impl Look) -> Option<u32> {
+    /// Whether a candidate would be compared at once.
+    fn is_compared(&self, candidate: u32, look: &impl Look) -> bool {
+        let sooner = look.read_ns(candidate) <= look.program_ns();
+        look.is_idle(candidate) || self.by_clock && sooner
+    }
+
+    /// The entry of a live page that may be equal; entries of dead pages go on the way.
+    fn candidate(&mut self, look: &impl Look) -> Option<Slot> {
         for slot in self.table.find(self.last) {
-            let ppn = self.table.ppn(slot);
-            if look.is_live(ppn) {
-                self.table.hit(slot);
-                return Some(ppn);
+            if look.is_live(self.table.ppn(slot)) {
+                return Some(slot);
             }
             self.stale += 1;
             self.table.remove(slot);
@@ -207,7 +231,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         prepared: &mut Prepared,
         look: &mut impl Look,
     ) -> Option<Work> {
-        if prepared.steps > 0 || !self.digests.is_on() {
+        if prepared.steps > 0 || !self.table.trusts() {
             return None;
         }
         prepared.steps = 1;
@@ -236,13 +260,18 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         }
         let program = Verdict::Program { tag: self.last, apart: false };
         let program_ns = look.program_ns();
-        let Some(candidate) = self.candidate(look) else {
+        let Some(slot) = self.candidate(look) else {
             self.hash_beside(page, program_ns, look);
             return program;
         };
-        let read_ns = look.read_ns(candidate);
-        if look.is_idle(candidate) || self.by_clock && read_ns <= program_ns {
-            self.hash_beside(page, read_ns, look);
+        let candidate = self.table.ppn(slot);
+        self.table.hit(slot);
+        let is_compared = self.is_compared(candidate, look);
+        if !self.table.has_digest(candidate) {
+            self.table.undigested(candidate, is_compared);
+        }
+        if is_compared {
+            self.hash_beside(page, look.read_ns(candidate), look);
             return Verdict::Verify { tag: self.last, candidate, apart: false };
         }
         self.hash_beside(page, program_ns, look);
@@ -257,7 +286,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         }
         self.passes.stored(ppn);
         if let Some(digest) = self.digest.take() {
-            self.digests.insert(ppn, digest);
+            self.table.insert_digest(ppn, digest);
         }
         match self.pending.take() {
             Some(pending) if self.deferred.len() < self.deferred_max => {
@@ -276,15 +305,14 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
     }
 
     fn moved(&mut self, from: u32, to: u32, tag: u64) {
-        self.digests.moved(from, to);
+        self.table.moved((tag != 0).then_some(tag), from, to);
         if tag != 0 {
-            self.table.relocate(tag, from, to);
             self.passes.moved(from, to, tag);
         }
     }
 
     fn died(&mut self, ppn: u32) {
-        self.digests.remove(ppn);
+        self.table.died(ppn);
         self.passes.died();
     }
 
@@ -299,7 +327,7 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
         // Where they hold the same, the digest of one is that of the other.
         let digest = if equal { self.digest.take() } else { None };
         if let Some(digest) = digest {
-            self.digests.insert(candidate, digest);
+            self.table.insert_digest(candidate, digest);
         }
     }
 
@@ -334,28 +362,23 @@ impl<Page, F: Fingerprinting<Page>> Policy<Page> for Gleaner<F> {
     }
 
     fn dram(&self) -> Vec<(&'static str, u64)> {
-        let mut all = vec![
+        vec![
             ("fingerprint table", self.table.dram()),
             ("deferred pairs", self.deferred_max as u64 * 12),
             ("offline scratch", self.passes.dram()),
-        ];
-        if self.digests.is_on() {
-            all.push(("digests", self.digests.dram()));
-        }
-        all
+        ]
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("table_entries", self.table.used()),
-            ("table_evictions", self.table.evicted),
+        let mut all = self.table.report().to_vec();
+        all.extend([
             ("stale_candidates", self.stale),
             ("deferred_pairs", self.later),
             ("trusted_digests", self.trusted),
-            ("digests_kept", self.digests.used),
             ("tags_read", self.passes.tags_read),
             ("offline_rounds", self.passes.rounds),
-        ]
+        ]);
+        all
     }
 }
 
@@ -487,7 +510,7 @@ mod tests {
         bench.store(A, 0, false);
         assert_eq!(bench.compares(LIKE_A), Some(0));
         Policy::<Identity>::compared(&mut bench.policy, 0, false);
-        assert!(!bench.policy.digests.has(0));
+        assert!(!bench.policy.table.has_digest(0));
         bench.store(B, 1, false);
         assert_eq!(bench.compares(B), Some(1));
         Policy::<Identity>::compared(&mut bench.policy, 1, true);

@@ -11,12 +11,12 @@ mod codeword;
 mod codewords;
 mod compact_table;
 mod crc_compare;
-mod digests;
 mod engine;
 mod fingerprints;
 mod gleaner;
 mod hot_table;
 mod info;
+mod known;
 mod none;
 mod options;
 mod page_set;
@@ -29,11 +29,13 @@ mod ses_host;
 mod short_lived;
 mod site;
 mod slots;
+mod split_table;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verified;
 mod wanted;
+mod worth;
 
 pub use block_separation::BlockSeparation;
 pub use caftl_offline::CaftlOffline;

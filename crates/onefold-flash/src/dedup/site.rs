@@ -27,13 +27,22 @@ pub struct Site {
     pub codewords: u32,
     /// Whether a strong fingerprint is made sooner than a page is read and compared.
     pub hash_outruns_read: bool,
+    /// What a read and a comparison take, as a share of a program.
+    pub read_of_program: f64,
 }
 
 impl Site {
     /// A drive that names pages by where they are.
     pub const fn new(geometry: Geometry, seed_source: Option<SeedSource>) -> Self {
         let places = geometry.pages();
-        Self { geometry, places, seed_source, codewords: 1, hash_outruns_read: false }
+        Self {
+            geometry,
+            places,
+            seed_source,
+            codewords: 1,
+            hash_outruns_read: false,
+            read_of_program: 0.5,
+        }
     }
 
     /// Places of a block.

@@ -169,6 +169,8 @@ impl DriveSpec {
             timing.command_overhead_ns + timing.read_latency_ns + controller.compare_ns;
         let mut site = Site::new(self.geometry, seed_source);
         site.hash_outruns_read = controller.hash_ns < compared_ns;
+        let programmed_ns = timing.command_overhead_ns + timing.program_latency_ns;
+        site.read_of_program = (compared_ns as f64 / programmed_ns.max(1) as f64).min(1.0);
         let codewords = self.codewords();
         if codewords > 1 {
             return site.of_codewords(codewords, self.packing_pages(codewords));

@@ -99,7 +99,9 @@ pub const FAMILIES: &[Family] = &[
     seen("fast engines", FAST, Age::New, Data::Copies(40), Load::Poisson(50)),
     kept("faster engines, full", FASTER, Age::Full, Data::Copies(30), Load::Poisson(30)),
     seen("256 outstanding", SLC, Age::New, Data::Copies(30), Load::Depth(256)),
-    kept("128 outstanding, fast engines", FAST, Age::Full, Data::Copies(40), Load::Depth(128)),
+    // Kept until 30 November 2026, when what it lost led to a split that is learnt.
+    seen("128 outstanding, fast engines", FAST, Age::Full, Data::Copies(40), Load::Depth(128)),
+    kept("192 outstanding, faster engines", FASTER, Age::Full, Data::Copies(30), Load::Depth(192)),
     seen(
         "bursts, full",
         SLC,

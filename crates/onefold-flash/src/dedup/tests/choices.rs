@@ -8,9 +8,9 @@ use onefold_content::FingerprintKind;
 
 use crate::dedup::buckets::Buckets;
 use crate::dedup::compact_table::CompactTable;
-use crate::dedup::digests::Digests;
 use crate::dedup::hot_table::HotTable;
 use crate::dedup::options::{Kind, OptionInfo, Options};
+use crate::dedup::split_table::SplitTable;
 use crate::dedup::store::Store;
 use crate::dedup::{
     AnyPolicy, Engine, Fingerprinting, Identities, Look, POLICIES, Policy as _, Prepared, Site,
@@ -214,8 +214,23 @@ fn tables_of_any_share_have_room_for_a_few() {
         assert_eq!((compact.capacity(), compact.dram()), (8, 8 * 6 + 1));
         assert_eq!(hot.dram().map(|(_, bytes)| bytes), [8 * 8, 8 * 4, 8 / 2 + 1]);
     }
-    let digests = [0, 1, 8, 16].map(|entries| Digests::new(entries).dram());
-    assert_eq!(digests, [0, 8 * 20 + 3, 8 * 20 + 3, 16 * 20 + 5]);
+    // Cells of 18 bytes and 3 bits, about 16 a set, and 11 bits of each; one set in eight with 359
+    // bits of what went. Wider where 16 bits do not say which page it is.
+    let split = |places, entries, digests| {
+        SplitTable::new(places, entries, digests, 0.5, true).dram() as usize
+    };
+    let bits = |cells: usize, sets: usize, wider: usize| {
+        let sampled = sets.div_ceil(8) * (359 + 8 * wider);
+        (cells * (147 + wider) + sets * 11 + sampled).div_ceil(8)
+    };
+    assert_eq!([(0, 0), (1, 1), (48, 0)].map(|(e, d)| split(9, e, d)), [bits(16, 1, 0); 3]);
+    assert_eq!(
+        [20, 21, 23, 24].map(|cells| split(9, 3 * cells, 0)),
+        [bits(20, 1, 0), bits(21, 1, 0), bits(21, 1, 0), bits(24, 2, 0)]
+    );
+    assert_eq!((split(9, 48, 17), split(9, 48 * 9, 1)), (bits(33, 2, 0), bits(145, 9, 0)));
+    let wider = [1 << 16, (1 << 16) + 1, 1 << 18].map(|places| split(places, 48, 0));
+    assert_eq!(wider, [bits(16, 1, 0), bits(16, 1, 1), bits(16, 1, 2)]);
 }
 
 /// Whatever is asked for takes so long.
