@@ -7,9 +7,10 @@
 //! elsewhere by now, from the first one, step by step.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::tree::status::{Id, Status};
 
@@ -50,6 +51,25 @@ pub fn open_folder(at: BorrowedFd<'_>, name: &CStr, follow: bool) -> rustix::io:
 fn open_same(at: BorrowedFd<'_>, name: &CStr, id: Id) -> Option<OwnedFd> {
     let handle = open_folder(at, name, false).ok()?;
     Status::of(&handle).is_ok_and(|found| found.id == id).then_some(handle)
+}
+
+/// Let the owner of a folder, if that is us, put something into it.
+pub fn let_owner_in(handle: BorrowedFd<'_>, found: &Status) -> rustix::io::Result<()> {
+    let rights = Mode::RWXU.as_raw_mode();
+    if found.mode & rights == rights || found.uid != rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let path = Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string());
+    let mode = Mode::from_raw_mode(found.mode | rights);
+    rustix::fs::chmodat(CWD, &path, mode, AtFlags::empty())
+}
+
+/// Open a folder that its owner may not list.
+pub fn open_up(at: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(at, name, flags, Mode::empty())?;
+    let_owner_in(handle.as_fd(), &Status::of(&handle)?)?;
+    open_folder(at, name, false)
 }
 
 impl<T> Folders<T> {
@@ -121,9 +141,7 @@ impl<T> Folders<T> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::{Path, PathBuf};
-
-    use rustix::fs::CWD;
+    use std::path::PathBuf;
 
     use super::*;
 

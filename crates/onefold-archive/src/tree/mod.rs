@@ -5,6 +5,7 @@ mod dress;
 pub mod exclude;
 mod folders;
 mod holes;
+mod made;
 mod open_file;
 mod other_name;
 pub mod restore;

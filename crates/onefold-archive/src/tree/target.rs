@@ -20,17 +20,22 @@ use crate::chunk_bytes::ChunkBytes;
 use crate::error::ArchiveError;
 use crate::format::entry::{Entry, Kind, Metadata, is_within};
 use crate::tree::dress::{dress, dress_by_name};
-use crate::tree::folders::{Folders, open_folder};
+use crate::tree::folders::{Folders, let_owner_in, open_folder, open_up};
+use crate::tree::made::Made;
 use crate::tree::open_file::OpenFile;
-use crate::tree::other_name::{exists, rename, under_other_name};
+use crate::tree::other_name::{exists, make_special, rename, under_other_name, what_is_at};
 use crate::tree::scan::Problem;
-use crate::tree::status::Status;
+use crate::tree::status::{Id, Status};
 
 /// The rights of a folder of which the version does not say any; less the umask.
 const USUAL: Mode = Mode::from_raw_mode(0o777);
 
 const HAS_TOP: &str = "the target stays open";
 const MOVED: &str = "it, or a folder that it lies in, was moved away while it was restored";
+const SAME_NAME: &str = "the file system takes its name for that of another path of the version, \
+                         which is restored already";
+const SAME_FOLDER: &str = "the file system takes its name for that of another folder: what is in \
+                           both goes there";
 
 /// Where restored paths go.
 pub struct Target {
@@ -53,6 +58,14 @@ struct OpenFolder {
     len: usize,
     /// Set if the version holds the folder itself.
     metadata: Option<Metadata>,
+    /// What was made in it, if what was there before is replaced.
+    made: Made,
+}
+
+impl OpenFolder {
+    fn new(len: usize) -> Self {
+        Self { len, metadata: None, made: Made::default() }
+    }
 }
 
 /// The folder and the name of a path.
@@ -97,7 +110,7 @@ impl Target {
         let gives_away = rustix::process::geteuid().is_root();
         let id = Status::of(&root).map_err(|e| refused(e.into()))?.id;
         let mut folders = Folders::new();
-        folders.enter(root, id, name, OpenFolder { len: 0, metadata: None });
+        folders.enter(root, id, name, OpenFolder::new(0));
         Ok(Self {
             folders,
             path: Vec::new(),
@@ -152,6 +165,10 @@ impl Target {
                 problem(&path, &"it exists already", problems);
                 Ok(false)
             }
+            Err(Errno::NOTUNIQ) => {
+                problem(&path, &SAME_NAME, problems);
+                Ok(false)
+            }
             Err(errno) => {
                 problem(&path, &io::Error::from(errno), problems);
                 Ok(false)
@@ -162,27 +179,36 @@ impl Target {
     fn make(&mut self, entry: Entry, problems: &mut Vec<Problem>) -> rustix::io::Result<()> {
         if entry.kind == Kind::Directory {
             // Nobody else is let in before it has its own rights.
-            self.enter(&entry.path, Mode::RWXU)?;
+            self.enter(&entry.path, Mode::RWXU, problems)?;
             let (_, folder) = self.folders.last().expect("it was just entered");
             folder.metadata = Some(entry.metadata);
             return Ok(());
         }
         let (folder, name) = split(&entry.path);
-        self.enter(folder, USUAL)?;
-        let at = self.last();
-        if !self.overwrite && exists(at, name)? {
-            return Err(Errno::EXIST);
+        self.enter(folder, USUAL, problems)?;
+        if let Some(there) = what_is_at(self.last(), name)? {
+            if !self.overwrite {
+                return Err(Errno::EXIST);
+            }
+            if self.is_made_here(name, there)? {
+                return Err(Errno::NOTUNIQ);
+            }
         }
+        let at = self.last();
         let mode = Mode::RUSR | Mode::WUSR;
         let kind = &entry.kind;
         if *kind == Kind::File {
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let (file, name) = under_other_name(|name| rustix::fs::openat(at, name, flags, mode))?;
-            self.file = Some(OpenFile::new(entry, file.into(), name));
+            let (file, other) =
+                under_other_name(name, |other| rustix::fs::openat(at, other, flags, mode))?;
+            self.file = Some(OpenFile::new(entry, file.into(), other));
             return Ok(());
         }
-        let ((), other) = under_other_name(|other| match kind {
+        let special = |other: &OsStr, kind, number| {
+            make_special(at, other, || rustix::fs::mknodat(at, other, kind, mode, number))
+        };
+        let ((), other) = under_other_name(name, |other| match kind {
             Kind::HardLink { target } => {
                 let (folder, from) = split(target);
                 let folder = self.walk(folder)?;
@@ -190,13 +216,9 @@ impl Target {
                 rustix::fs::linkat(from_at, from, at, other, AtFlags::empty())
             }
             Kind::Symlink { target } => rustix::fs::symlinkat(OsStr::from_bytes(target), at, other),
-            Kind::Fifo => rustix::fs::mknodat(at, other, FileType::Fifo, mode, 0),
-            Kind::CharDevice { number } => {
-                rustix::fs::mknodat(at, other, FileType::CharacterDevice, mode, *number)
-            }
-            Kind::BlockDevice { number } => {
-                rustix::fs::mknodat(at, other, FileType::BlockDevice, mode, *number)
-            }
+            Kind::Fifo => special(other, FileType::Fifo, 0),
+            Kind::CharDevice { number } => special(other, FileType::CharacterDevice, *number),
+            Kind::BlockDevice { number } => special(other, FileType::BlockDevice, *number),
             Kind::File | Kind::Directory => unreachable!("handled above"),
         })?;
         // The file that it is another name of has all that is set here.
@@ -209,7 +231,26 @@ impl Target {
         if done.is_err() || matches!(kind, Kind::HardLink { .. }) {
             let _ = rustix::fs::unlinkat(at, &other, AtFlags::empty());
         }
-        done
+        done?;
+        if self.overwrite
+            && let Some(made) = what_is_at(at, name)?
+        {
+            self.remember(name, made);
+        }
+        Ok(())
+    }
+
+    /// Whether what has a name in the last folder was made there by this restore.
+    fn is_made_here(&mut self, name: &OsStr, found: Id) -> rustix::io::Result<bool> {
+        let (at, folder) = self.folders.last().expect(HAS_TOP);
+        folder.made.holds(at, name, found)
+    }
+
+    /// That was made in the last folder, and is not to be replaced.
+    fn remember(&mut self, name: &OsStr, id: Id) {
+        if let Some((_, folder)) = self.folders.last().filter(|_| self.overwrite) {
+            folder.made.add(name, id);
+        }
     }
 
     /// The next bytes of the file; dropped if it could not be made. They are written with those
@@ -277,19 +318,22 @@ impl Target {
         let Some(open) = self.file.take() else { return Ok(()) };
         let (path, metadata) = (&open.entry.path, &open.entry.metadata);
         dress(open.file.as_fd(), path, metadata, self.gives_away, problems);
-        if let Err(error) = self.put_in_place(&open) {
-            self.take_away(&open, &error.to_string(), problems);
+        match self.put_in_place(&open) {
+            Ok(Some(id)) => self.remember(split(&open.entry.path).1, id),
+            Ok(None) => {}
+            Err(error) => self.take_away(&open, &error.to_string(), problems),
         }
         Ok(())
     }
 
     /// Give a complete file its own name. What it replaces goes only once the new one is durable.
-    fn put_in_place(&self, open: &OpenFile) -> io::Result<()> {
+    fn put_in_place(&self, open: &OpenFile) -> io::Result<Option<Id>> {
         let (_, name) = split(&open.entry.path);
         if self.overwrite && exists(self.last(), name)? {
             open.file.sync_all()?;
         }
-        Ok(rename(self.last(), &open.name, name, self.overwrite)?)
+        rename(self.last(), &open.name, name, self.overwrite)?;
+        if self.overwrite { Ok(Some(Status::of(&open.file)?.id)) } else { Ok(None) }
     }
 
     /// Nothing more comes.
@@ -324,20 +368,41 @@ impl Target {
     /// Make `folder`, which lies in the last one, the last one, making those that are missing:
     /// itself with `mode`, those that it lies in and that the version does not hold with the usual
     /// one.
-    fn enter(&mut self, folder: &[u8], mode: Mode) -> rustix::io::Result<()> {
+    fn enter(
+        &mut self,
+        folder: &[u8],
+        mode: Mode,
+        problems: &mut Vec<Problem>,
+    ) -> rustix::io::Result<()> {
         let mut start = if self.path.is_empty() { 0 } else { self.path.len() + 1 };
         while start < folder.len() {
             let end = folder[start..].iter().position(|&byte| byte == b'/');
             let end = end.map_or(folder.len(), |len| start + len);
-            let name = c_name(&folder[start..end])?;
+            let (own, name) =
+                (OsStr::from_bytes(&folder[start..end]), c_name(&folder[start..end])?);
             let mode = if end == folder.len() { mode } else { USUAL };
-            match rustix::fs::mkdirat(self.last(), &name, mode) {
-                Ok(()) | Err(Errno::EXIST) => {}
+            let is_new = match rustix::fs::mkdirat(self.last(), &name, mode) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
                 Err(errno) => return Err(errno),
+            };
+            let handle = match open_folder(self.last(), &name, false) {
+                // What is to get the rights that the version tells of may get others before.
+                Err(Errno::ACCESS) if mode == Mode::RWXU => open_up(self.last(), &name)?,
+                handle => handle?,
+            };
+            let found = Status::of(&handle)?;
+            if !is_new {
+                // Each path comes once.
+                if !self.overwrite || self.is_made_here(own, found.id)? {
+                    problem(&folder[..end], &SAME_FOLDER, problems);
+                }
+                if mode == Mode::RWXU {
+                    let_owner_in(handle.as_fd(), &found)?;
+                }
             }
-            let handle = open_folder(self.last(), &name, false)?;
-            let id = Status::of(&handle)?.id;
-            self.folders.enter(handle, id, name, OpenFolder { len: end, metadata: None });
+            self.remember(own, found.id);
+            self.folders.enter(handle, found.id, name, OpenFolder::new(end));
             self.path.extend_from_slice(&folder[self.path.len()..end]);
             start = end + 1;
         }
@@ -358,7 +423,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::sync::Arc;
 
     use super::*;
@@ -492,16 +557,80 @@ mod tests {
         // Another name of a file in the place of that name, twice.
         problems.clear();
         for _ in 0..2 {
+            target = Target::open(folder.path(), true).unwrap();
             assert!(target.begin(entry("a", Kind::File, 0o644), &mut problems).unwrap());
             target.end(&mut problems).unwrap();
-            for _ in 0..2 {
-                let link = Kind::HardLink { target: b"a".to_vec() };
-                assert!(target.begin(entry("b", link, 0), &mut problems).unwrap());
-            }
+            let link = Kind::HardLink { target: b"a".to_vec() };
+            assert!(target.begin(entry("b", link, 0), &mut problems).unwrap());
         }
         assert_eq!(said(&problems), [""; 0]);
         assert_eq!(names(folder.path()), ["a", "b", "full", "too"]);
         assert_eq!(at("a").metadata().unwrap().nlink(), 2);
+    }
+
+    #[test]
+    fn paths_that_a_file_system_takes_for_one_are_named_and_the_first_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let link = || Kind::Symlink { target: b"nowhere".to_vec() };
+        for overwrite in [false, true] {
+            let mut target = Target::open(folder.path(), overwrite).unwrap();
+            let mut problems = Vec::new();
+            let mut begin = |path: &str, kind: Kind| {
+                let made = target.begin(entry(path, kind, 0o755), &mut problems).unwrap();
+                target.end(&mut problems).unwrap();
+                made
+            };
+            for (name, kind) in [("A", Kind::File), ("B", link()), ("C", Kind::Directory)] {
+                assert!(begin(name, kind), "{name}");
+            }
+            // As if case did not count: what has one name is there under another one.
+            for (upper, lower) in [("A", "a"), ("B", "b"), ("C", "c")] {
+                std::fs::rename(at(upper), at(lower)).unwrap();
+            }
+            assert!(!begin("a", link()) && !begin("b", Kind::File));
+            let hard = Kind::HardLink { target: b"a".to_vec() };
+            assert!(!begin("b", hard) && begin("c", Kind::Directory) && begin("c/in", Kind::File));
+            target.finish(&mut problems);
+            let why = if overwrite { SAME_NAME } else { "it exists already" };
+            let said = said(&problems);
+            assert_eq!(said[..2], ["a", "b"].map(|name| format!("{name}: {why}")));
+            assert_eq!(said[3..], [format!("c: {SAME_FOLDER}")]);
+            assert_eq!(names(folder.path()), ["a", "b", "c"]);
+            assert!(at("a").symlink_metadata().unwrap().is_file() && at("c/in").exists());
+            std::fs::remove_dir_all(at("c")).unwrap();
+            let _ = ["a", "b"].map(|name| std::fs::remove_file(at(name)).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_its_owner_may_not_write_to_is_filled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let rights = |path: &str| folder.path().join(path).metadata().unwrap().mode() & 0o7777;
+        for round in [false, true] {
+            let mut target = Target::open(folder.path(), round).unwrap();
+            let mut problems = Vec::new();
+            for (path, mode) in [("it", 0o555), ("it/shut", 0o000)] {
+                assert!(target.begin(entry(path, Kind::Directory, mode), &mut problems).unwrap());
+            }
+            let made = target.begin(entry("it/shut/file", Kind::File, 0o444), &mut problems);
+            assert!(made.unwrap());
+            assert_eq!((rights("it") & 0o700, rights("it/shut") & 0o700), (0o700, 0o700));
+            target.end(&mut problems).unwrap();
+            target.finish(&mut problems);
+            assert_eq!(said(&problems), [""; 0]);
+            assert_eq!((rights("it"), rights("it/shut")), (0o555, 0));
+        }
+        // Of one that the version does not hold nothing is changed.
+        let mut target = Target::open(folder.path(), true).unwrap();
+        let made = target.begin(entry("it/file", Kind::File, 0o444), &mut Vec::new());
+        assert_eq!((made.unwrap(), rights("it")), (rustix::process::geteuid().is_root(), 0o555));
+        target.abandon("enough", &mut Vec::new());
+        target.finish(&mut Vec::new());
+        for path in ["it", "it/shut"] {
+            let path = folder.path().join(path);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        }
     }
 
     /// As if the file below were another one.

@@ -118,3 +118,21 @@ fn another_name_of_a_file_that_has_no_place_is_named_and_left_out() {
     assert_eq!((report.problems.len(), last.problem.as_str()), (2, told), "{:?}", report.problems);
     assert_eq!(std::fs::read(target.path().join("second")).unwrap(), b"precious");
 }
+
+#[test]
+fn what_a_killed_restore_left_and_was_added_is_restored_as_it_is() {
+    let (_, mut archive) = new_archive(&small());
+    let names = [0, 1, 2].map(|number| format!(".onefold-restoring.{number}").into_bytes());
+    let tree: Tree = names.iter().map(|name| (name.clone(), Some(name.clone()))).collect();
+    add(&mut archive, &tree).unwrap();
+    let version = archive.version(None).unwrap();
+    for overwrite in [false, true] {
+        let target = tempfile::tempdir().unwrap();
+        let options = RestoreOptions { overwrite, ..OVER };
+        let restored = restore(&archive, &version, &[], target.path(), &options, &mut |_| true);
+        assert_eq!(restored.unwrap().problems, []);
+        for name in names.each_ref().map(|name| std::str::from_utf8(name).unwrap()) {
+            assert_eq!(std::fs::read_to_string(target.path().join(name)).unwrap(), name);
+        }
+    }
+}
