@@ -5,6 +5,7 @@
 //! container and 32 of every version.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use onefold_content::Chunker;
 
@@ -15,6 +16,9 @@ use crate::settings::ArchiveSettings;
 const READ_BYTES: usize = 256 << 10;
 /// Chunks of zeroes that are handed over at a time.
 const ZERO_CHUNKS_MAX: u64 = 1024;
+/// Bytes of chunks of a hole that are put together at most: builds since 2026-11-28 decode groups
+/// of up to twice as many.
+const HOLE_BYTES_MAX: usize = 1 << 20;
 
 /// What is cut: bytes, and stretches of zeroes that need not be read.
 pub trait Source: Read {
@@ -51,20 +55,33 @@ pub struct ChunkStream {
     other: Chunker,
     buffer: Vec<u8>,
     cuts: Vec<usize>,
+    /// Zeroes, as soon as there was a long hole.
+    zeroes: Vec<u8>,
+    /// Bytes of zeroes that may be one chunk.
+    hole_bytes: usize,
+}
+
+/// Bytes that chunks of a hole are put together to, of so many bytes each, where a container is to
+/// have so many.
+pub fn hole_bytes(chunk_bytes: usize, container_bytes: usize) -> usize {
+    let most = HOLE_BYTES_MAX.min(container_bytes / 2);
+    most - most % chunk_bytes
 }
 
 impl ChunkStream {
     /// A stream that cuts as an archive's settings say.
     pub fn of(settings: &ArchiveSettings) -> Self {
         let max = settings.sizes().max();
-        Self::new(settings.chunker(), settings.code_chunker(), max)
+        let hole_bytes = hole_bytes(max, settings.container_bytes as usize);
+        Self { hole_bytes, ..Self::new(settings.chunker(), settings.code_chunker(), max) }
     }
 
     /// A stream that cuts like `other`, and machine code like `code`, into chunks of at most
-    /// `chunk_bytes_max`.
+    /// `chunk_bytes_max`, and puts none of them together.
     fn new(other: Chunker, code: Chunker, chunk_bytes_max: usize) -> Self {
         let open_bytes_max = chunk_bytes_max.max(BEGIN_BYTES);
-        Self { code, other, buffer: vec![0; open_bytes_max + READ_BYTES], cuts: Vec::new() }
+        let buffer = vec![0; open_bytes_max + READ_BYTES];
+        Self { code, other, buffer, cuts: Vec::new(), zeroes: Vec::new(), hole_bytes: 0 }
     }
 
     /// Cut all of `source`; `take` hears of each chunk, and how often it comes there. The outer
@@ -136,20 +153,43 @@ impl ChunkStream {
             let Some(&len) = self.cuts.last().filter(|&len| run >= end - start + len) else {
                 continue;
             };
-            let left = source.zeroes();
-            let times = (left.saturating_sub(1) / len as u64).min(ZERO_CHUNKS_MAX);
-            if times > 0 {
-                if let Err(error) = source.skip(times * len as u64) {
-                    return Ok(Err(error));
-                }
-                take(&self.buffer[start - len..start], times)?;
-                total += times * len as u64;
+            match self.skip_hole(source, start - len..start, take)? {
+                Ok(skipped) => total += skipped,
+                Err(error) => return Ok(Err(error)),
             }
         }
         if start < end {
             take(&self.buffer[start..end], 1)?;
         }
         Ok(Ok(total))
+    }
+
+    /// Skip chunks of zeroes like that which stands at `chunk` in the buffer, as many as are known
+    /// to follow. The bytes of those.
+    fn skip_hole<E>(
+        &mut self,
+        source: &mut dyn Source,
+        chunk: Range<usize>,
+        take: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<io::Result<u64>, E> {
+        let (len, left) = (chunk.len(), source.zeroes().saturating_sub(1));
+        let together = self.hole_bytes - self.hole_bytes % len;
+        let is_long = together > len && left >= together as u64;
+        let bytes = if is_long { together } else { len };
+        let times = (left / bytes as u64).min(ZERO_CHUNKS_MAX);
+        if times == 0 {
+            return Ok(Ok(0));
+        }
+        if let Err(error) = source.skip(times * bytes as u64) {
+            return Ok(Err(error));
+        }
+        if is_long {
+            self.zeroes.resize(together, 0);
+            take(&self.zeroes, times)?;
+        } else {
+            take(&self.buffer[chunk], times)?;
+        }
+        Ok(Ok(times * bytes as u64))
     }
 }
 
@@ -367,6 +407,36 @@ mod tests {
         assert_eq!((alone.len(), alone.last()), (790, Some(&(10, 1))));
         let chunks: u64 = calls.iter().map(|(_, times)| times).sum();
         assert_eq!((chunks, bytes_not_zero), (3004, 2510));
+    }
+
+    #[test]
+    fn chunks_of_a_long_hole_are_put_together_and_what_is_behind_it_is_cut_as_before() {
+        let sizes = ChunkSizes::new(256, 1024, 8192).unwrap();
+        let mut data = SplitMix64::new(1).bytes(30_000);
+        data.resize(30_000 + 7_000_000, 0);
+        data.extend(SplitMix64::new(2).bytes(30_000));
+        let mut stream = alike(Chunker::FastCdc(FastCdc::new(sizes)), 8192);
+        let apart = chunks(&mut stream, &data, 4096);
+        stream.hole_bytes = hole_bytes(8192, 200_000);
+        assert_eq!(stream.hole_bytes, 98_304);
+        let together = chunks(&mut stream, &data, 4096);
+        assert!(together.1 == data && apart.1 == data);
+        assert!(together.2 < 60_000 + 2 * 4096, "{} read", together.2);
+        // Each end of one is an end of the others, and those that lack are within the hole.
+        let ends = |lens: &[usize]| {
+            let sums = lens.iter().scan(0, |end, len| {
+                *end += len;
+                Some(*end)
+            });
+            sums.collect::<Vec<usize>>()
+        };
+        let (apart, together) = (ends(&apart.0), ends(&together.0));
+        let lack: Vec<_> = apart.iter().filter(|end| !together.contains(end)).collect();
+        assert_eq!(apart.len() - lack.len(), together.len());
+        assert!(lack.iter().all(|end| (30_000..7_030_000 - 98_304 / 12).contains(*end)));
+        assert!(lack.len() > 700, "{} of {}", lack.len(), apart.len());
+        assert_eq!((hole_bytes(65_536, 2 << 20), hole_bytes(65_536, 128 << 10)), (1 << 20, 65_536));
+        assert_eq!(hole_bytes(8 << 20, 16 << 20), 0);
     }
 
     #[test]

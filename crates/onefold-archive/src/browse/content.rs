@@ -12,6 +12,7 @@ use onefold_block::{ContainerId, ContainerStore};
 use super::windows::{AHEAD_MAX, GAP_BYTES, Wanted, Window, Windows};
 use crate::archive::Archive;
 use crate::cache::Cache;
+use crate::chunk_stream::hole_bytes;
 use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::{ChunkName, ChunkRef, REF_BYTES};
@@ -161,8 +162,8 @@ pub(super) struct Content {
     store: Arc<dyn ContainerStore>,
     fingerprinter: Fingerprinter,
     chunk_bytes_max: usize,
-    /// The chunk of the greatest size that is all zeroes, as runs of zeroes are cut.
-    zeroes: ChunkName,
+    /// Chunks that are all zeroes, as holes are cut: of the greatest size, and put together.
+    zeroes: [(u32, ChunkName); 2],
     windows: Windows,
     tables: Mutex<Tables>,
     /// What was decoded along with a chunk; nothing in it was compared with any name.
@@ -176,7 +177,9 @@ impl Content {
     pub(super) fn new(archive: &Archive, budget_bytes: u64) -> Self {
         let chunk_bytes_max = archive.settings.sizes().max();
         let fingerprinter = archive.fingerprinter();
-        let zeroes = ChunkName::of(&fingerprinter.hash(&vec![0; chunk_bytes_max]));
+        let container_bytes = archive.settings.container_bytes as usize;
+        let zeroes = [chunk_bytes_max, hole_bytes(chunk_bytes_max, container_bytes)]
+            .map(|bytes| (bytes as u32, ChunkName::of(&fingerprinter.hash(&vec![0; bytes]))));
         Self {
             store: Arc::clone(&archive.store),
             fingerprinter,
@@ -253,7 +256,7 @@ impl Content {
 
     /// A chunk that no container is read for.
     fn is_zeroes(&self, chunk: &ChunkRef) -> bool {
-        chunk.name == self.zeroes && chunk.len as usize == self.chunk_bytes_max
+        self.zeroes.contains(&(chunk.len, chunk.name))
     }
 
     fn decode(&self, chunk: &ChunkRef, question: Question<'_>) -> Result<Vec<u8>, ArchiveError> {
