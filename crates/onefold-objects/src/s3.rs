@@ -11,14 +11,15 @@ use std::ops::Range;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ObjectStore,
-    ObjectStoreExt as _, PutMode, PutOptions, PutPayload, PutResult, RetryConfig, UpdateVersion,
+    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ListResult,
+    ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, PutResult, RetryConfig,
+    UpdateVersion,
 };
 use tokio::runtime::Runtime;
 
@@ -29,6 +30,8 @@ use crate::objects::{Expect, Listed, ObjectError, Objects, Stored, Tail};
 const REQUEST_S: u64 = 60;
 const RETRY: Duration = Duration::from_secs(30);
 const RETRIES: usize = 6;
+/// How long is waited before a listing is asked for a second time; twice as long for each further.
+const LIST_WAIT: Duration = Duration::from_millis(100);
 /// Longest text of an error from below.
 const PROBLEM_LETTERS: usize = 160;
 
@@ -206,6 +209,21 @@ impl S3Objects {
         self.runtime.block_on(request).map_err(|error| self.refused(&error))
     }
 
+    /// List a folder. The client asks again where no answer comes, and where what it reads of an
+    /// object ends early, but not where a listing does.
+    fn list_again(&self, prefix: Option<&Path>) -> Result<ListResult, Error> {
+        let (started, mut wait) = (Instant::now(), LIST_WAIT);
+        loop {
+            match self.runtime.block_on(self.store.list_with_delimiter(prefix)) {
+                Err(error) if is_half_a_listing(&error) && started.elapsed() < RETRY => {
+                    std::thread::sleep(wait);
+                    wait *= 2;
+                }
+                listed => return listed,
+            }
+        }
+    }
+
     fn put_if(&self, path: &Path, payload: &PutPayload, mode: PutMode) -> Result<PutResult, Error> {
         let options = PutOptions { mode, ..PutOptions::default() };
         self.runtime.block_on(self.store.put_opts(path, payload.clone(), options))
@@ -265,6 +283,11 @@ fn status(error: &Error) -> Option<u16> {
     let text = error.to_string();
     let (_, status) = text.split_once("status code: ")?;
     status.get(..3)?.parse().ok()
+}
+
+/// Whether a listing came, but not all of it, or not as one can be read.
+fn is_half_a_listing(error: &Error) -> bool {
+    status(error).is_none() && error.to_string().contains("list response")
 }
 
 /// Whether an answer came, but not of the range that was asked for.
@@ -391,7 +414,7 @@ impl Objects for S3Objects {
     fn list(&self, folder: &str) -> Result<Vec<Listed>, ObjectError> {
         let path = self.place.path(folder)?;
         let prefix = (!path.as_ref().is_empty()).then_some(&path);
-        let found = self.run(self.store.list_with_delimiter(prefix))?;
+        let found = self.list_again(prefix).map_err(|error| self.refused(&error))?;
         let listed = found.objects.into_iter().filter_map(|object| {
             Some(Listed {
                 name: object.location.filename()?.to_owned(),

@@ -149,6 +149,9 @@ fn a_server_that_stumbles_is_asked_again() {
     assert_eq!(objects.get("a", 0..5, &tag).unwrap(), b"bytes");
     server.fail([Fault::CutBody]);
     assert_eq!(objects.get("a", 0..5, &tag).unwrap(), b"bytes", "what is cut short is read on");
+    server.fail([Fault::CutBody, Fault::CutBody]);
+    let listed = objects.list("").unwrap();
+    assert_eq!((listed.len(), &*listed[0].name), (1, "a"), "and so is a listing");
 }
 
 #[test]
