@@ -176,6 +176,8 @@ pub fn open_tier(
 ) -> std::result::Result<TieredStore, TierError> {
     // Not made anew: a folder that is missing is a device that is not mounted.
     let opened = Arc::new(FileFolder::open(folder)?);
+    // A lock is a file, too: there is none in what is somebody else's.
+    TieredStore::examine(&*opened, &options.owner)?;
     let lock = FolderLock::take(folder, Hold::Alone, Hold::Alone)?;
     lock.keep();
     let tier = TieredStore::open(slow, opened, options, Some(lock))?;
@@ -209,6 +211,13 @@ pub fn prepare(slow: &Path, folder: &Path, group: Option<Group>) -> Result<PathB
         .hint("name a folder of its own, on the fast device"))
     };
     apart(&absolute(folder)?)?;
+    if folder.is_dir() {
+        // Whose cache it will be has no name yet: it is nobody's that has one.
+        let opened = FileFolder::open(folder).map_err(TierError::from);
+        opened
+            .and_then(|opened| TieredStore::examine(&opened, &[0; 16]))
+            .map_err(|error| Failure::nothing_done(format!("'{}': {error}", folder.display())))?;
+    }
     store_folder::make(folder, group)?.overwrite_in_place();
     // Once more, now that links in its path can be followed.
     let folder = folder.canonicalize().map_err(refused)?;

@@ -125,6 +125,9 @@ impl TieredStore {
         }
         // A device that cannot set it aside may still take some of it.
         let problem = media.reserve(0, shape.bytes()).err().map(|error| error.to_string());
+        if let Some(problem) = &problem {
+            tracing::warn!("the cache may keep less than it is to: {problem}");
+        }
         let per_day = options.writes_per_day.map(|budget| budget.bytes(shape.bytes()));
         let mut decider = Decider::new(&options.policy, shape, Wear::new(per_day))?;
         if options.fill_at_once {

@@ -4,6 +4,7 @@
 use std::fs;
 
 use super::harness::{Sandbox, noise};
+use super::small_disk::{can_mount, small_disk};
 
 const SIZE: usize = 8 << 20;
 
@@ -81,6 +82,25 @@ fn a_damaged_foreign_or_missing_cache_leaves_the_archive_as_it_is() {
     assert!(!sandbox.path("ssd").exists(), "a device that is not mounted is not made up for");
     let text = sandbox.ok(&["archive", "list", "store"]);
     assert!(text.text().contains("not used"), "{}", text.text());
+    fs::create_dir(sandbox.path("ssd")).unwrap();
+    fs::write(sandbox.path("ssd/letter"), "Dear Ann").unwrap();
+    assert!(read(&sandbox).contains("it holds 'letter'; nothing is written into it"));
+    assert_eq!(fs::read_dir(sandbox.path("ssd")).unwrap().count(), 1, "and no lock either");
+}
+
+#[test]
+fn a_full_device_is_told_of_and_the_archive_is_read() {
+    if !can_mount("a full device") {
+        return;
+    }
+    let sandbox = filled();
+    let _disk = small_disk(&sandbox, 16);
+    fs::create_dir(sandbox.path("disk/ssd")).unwrap();
+    let args = ["archive", "cat", "store", "data/large", "--cache", "disk/ssd"];
+    let said = sandbox.onefold(&args);
+    assert!(said.out == fs::read(sandbox.path("data/large")).unwrap(), "{}", said.err);
+    let expected = "the cache may keep less than it is to: no space left on the device of ";
+    assert!(said.code == Some(0) && said.err.contains(expected), "{}", said.err);
 }
 
 #[test]

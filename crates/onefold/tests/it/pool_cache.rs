@@ -129,7 +129,14 @@ fn a_damaged_foreign_or_missing_cache_is_told_of_and_does_no_harm() {
 #[test]
 fn caches_that_cannot_be_are_refused_before_anything_is_made() {
     let sandbox = Sandbox::new();
-    let cases: [(&[&str], &str); 6] = [
+    // What is another program's, and what is another pool's.
+    for taken in ["taken/letter", "used/extents"] {
+        fs::create_dir(sandbox.path(taken).parent().unwrap()).unwrap();
+        fs::write(sandbox.path(taken), "Dear Ann").unwrap();
+    }
+    let cases: [(&[&str], &str); 8] = [
+        (&["--cache", "taken"], "'taken': cache folder: it holds 'letter'; nothing is written"),
+        (&["--cache", "used"], "'used': cache folder: it is a cache of something else"),
         (&["--cache", "pool/inside"], "in one another"),
         (&["--cache", "ssd", "--cache-size", "0%"], "20%"),
         (&["--cache", "ssd", "--cache-writes-per-day", "0"], "such as 0.3"),
