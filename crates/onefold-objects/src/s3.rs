@@ -30,8 +30,8 @@ use crate::objects::{Expect, Listed, ObjectError, Objects, Stored, Tail};
 const REQUEST_S: u64 = 60;
 const RETRY: Duration = Duration::from_secs(30);
 const RETRIES: usize = 6;
-/// How long is waited before a listing is asked for a second time; twice as long for each further.
-const LIST_WAIT: Duration = Duration::from_millis(100);
+/// How long is waited before what was cut short is asked for again; then twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest text of an error from below.
 const PROBLEM_LETTERS: usize = 160;
 
@@ -212,7 +212,7 @@ impl S3Objects {
     /// List a folder. The client asks again where no answer comes, and where what it reads of an
     /// object ends early, but not where a listing does.
     fn list_again(&self, prefix: Option<&Path>) -> Result<ListResult, Error> {
-        let (started, mut wait) = (Instant::now(), LIST_WAIT);
+        let (started, mut wait) = (Instant::now(), FIRST_WAIT);
         loop {
             match self.runtime.block_on(self.store.list_with_delimiter(prefix)) {
                 Err(error) if is_half_a_listing(&error) && started.elapsed() < RETRY => {
@@ -256,12 +256,22 @@ impl S3Objects {
         }
     }
 
-    fn read(&self, path: &Path, options: GetOptions) -> Result<(Stored, Vec<u8>), Error> {
-        self.runtime.block_on(async {
-            let found: GetResult = self.store.get_opts(path, options).await?;
+    /// Read of an object. The client reads on where it knows from where; of the end of an object it
+    /// does not.
+    fn read(&self, path: &Path, options: &GetOptions) -> Result<(Stored, Vec<u8>), Error> {
+        let (started, mut wait) = (Instant::now(), FIRST_WAIT);
+        loop {
+            let asked = self.store.get_opts(path, options.clone());
+            let found: GetResult = self.runtime.block_on(asked)?;
             let stored = stored(found.meta.size, found.meta.e_tag.clone());
-            Ok((stored, found.bytes().await?.to_vec()))
-        })
+            match self.runtime.block_on(found.bytes()) {
+                Err(_) if started.elapsed() < RETRY => {
+                    std::thread::sleep(wait);
+                    wait *= 2;
+                }
+                bytes => return Ok((stored, bytes?.to_vec())),
+            }
+        }
     }
 }
 
@@ -328,7 +338,7 @@ impl Objects for S3Objects {
     fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
         let path = self.place.path(name)?;
         let range = Some(GetRange::Suffix(at_most.max(1)));
-        match self.read(&path, GetOptions { range, ..GetOptions::default() }) {
+        match self.read(&path, &GetOptions { range, ..GetOptions::default() }) {
             Ok((stored, bytes)) => Ok(Tail { stored, bytes }),
             // An object without bytes has no last ones.
             Err(error) if lacks_range(&error) => {
@@ -349,7 +359,7 @@ impl Objects for S3Objects {
         let path = self.place.path(name)?;
         let if_match = (!tag.is_empty()).then(|| tag.to_owned());
         let range = Some(GetRange::Bounded(range));
-        let found = self.read(&path, GetOptions { range, if_match, ..GetOptions::default() });
+        let found = self.read(&path, &GetOptions { range, if_match, ..GetOptions::default() });
         found.map(|(_, bytes)| bytes).map_err(|error| self.refused(&error))
     }
 

@@ -149,6 +149,10 @@ fn a_server_that_stumbles_is_asked_again() {
     assert_eq!(objects.get("a", 0..5, &tag).unwrap(), b"bytes");
     server.fail([Fault::CutBody]);
     assert_eq!(objects.get("a", 0..5, &tag).unwrap(), b"bytes", "what is cut short is read on");
+    for _ in 0..2 {
+        server.fail([Fault::CutBody, Fault::CutBody]);
+        assert_eq!(objects.tail("a", 4).unwrap().bytes, b"ytes", "its end as well");
+    }
     server.fail([Fault::CutBody, Fault::CutBody]);
     let listed = objects.list("").unwrap();
     assert_eq!((listed.len(), &*listed[0].name), (1, "a"), "and so is a listing");
