@@ -12,7 +12,7 @@
 
 use crate::dedup::SameDigest;
 use crate::dedup::compact_table::{COUNT_MAX, Candidates, SIGN, SIGN_BITS, Slot};
-use crate::dedup::worth::Worth;
+use crate::dedup::worth::{ENTRIES_PER_CELL, Worth};
 use crate::memory::{prefetch, table_of};
 use onefold_block::seeded::mix64;
 
@@ -20,8 +20,6 @@ use onefold_block::seeded::mix64;
 const CELLS: f64 = 16.0;
 /// Cells of a set at most.
 const CELLS_MAX: usize = 21;
-/// Entries in a cell.
-pub(crate) const ENTRIES_PER_CELL: usize = 3;
 const WAYS: usize = CELLS_MAX * ENTRIES_PER_CELL;
 const CELL_BITS: u64 = 18 * 8;
 /// Bits of a page's number that a digest's cell has room for.

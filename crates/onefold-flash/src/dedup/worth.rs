@@ -7,8 +7,8 @@
 //! whose cells would have saved more.
 //! Invariant: the target lies between no digests and one for each entry.
 
-use crate::dedup::split_table::ENTRIES_PER_CELL;
-
+/// Entries that take the memory of a digest.
+pub(crate) const ENTRIES_PER_CELL: usize = 3;
 /// Regrets between two steps of the target.
 const REGRETS: u32 = 16;
 /// The longest step, as a share of all cells.
