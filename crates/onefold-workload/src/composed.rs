@@ -48,7 +48,7 @@ impl Piece {
     pub fn content(&self) -> u128 {
         match self.identity {
             None => fresh(self.number),
-            Some(identity) => u128::from_le_bytes(*identity.as_bytes()),
+            Some(identity) => spread(u128::from_le_bytes(*identity.as_bytes())),
         }
     }
 
@@ -61,8 +61,26 @@ impl Piece {
         let (index, rest) =
             (self.at / u64::from(self.unit_bytes), self.at % u64::from(self.unit_bytes));
         let other = if rest == 0 { 0 } else { mix64(rest) | 1 };
-        self.content().wrapping_add(u128::from(index) << 64).wrapping_add(u128::from(other) << 64)
+        let high = (u128::from(index) + u128::from(other)) << 64;
+        let low = if self.at == 0 { 0 } else { mix64(self.at) };
+        self.content().wrapping_add(high).wrapping_add(low.into())
     }
+}
+
+/// The content that an identity stands for: models take a half of it for a fingerprint, or some
+/// bits. An identity of which 32 bits are zero is a number or a short digest, and no digest of 16
+/// bytes but for one in 2^30: it is spread over all bits, one to one. Zeroes stay what they are.
+fn spread(identity: u128) -> u128 {
+    let mut words = (0..4).map(|word| (identity >> (32 * word)) as u32);
+    if identity == ZEROES || words.all(|word| word != 0) {
+        return identity;
+    }
+    let (mut low, mut high) = (identity as u64, (identity >> 64) as u64);
+    for _ in 0..2 {
+        high ^= mix64(low);
+        low ^= mix64(high);
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Bytes of a unit that are bytes of some content.
@@ -165,14 +183,47 @@ mod tests {
         assert!(!partial(0, 8192) && partial(1, 8192) && partial(0, 8191) && partial(1, 8191));
         let one = u128::from_le_bytes([1; 16]);
         assert_eq!(piece(1, 0, 8192, 0).content(), one);
-        // The n-th unit of a content is told apart by n in the upper half.
+        // The n-th unit of a content is told apart by n in the upper half, and by where it begins
+        // in the lower one, which is a fingerprint by itself.
         assert_eq!(piece(1, 0, 8192, 0).whole(), one);
-        assert_eq!(piece(1, 0, 8192, 3 * 8192).whole(), one.wrapping_add(3 << 64));
-        let shifted = one.wrapping_add(u128::from(mix64(512) | 1) << 64);
-        assert_eq!(piece(1, 0, 8192, 512).whole(), shifted);
-        assert_eq!(piece(1, 0, 8192, 8192 + 512).whole(), shifted.wrapping_add(1 << 64));
+        let at = |high: u64, byte: u64| {
+            one.wrapping_add(u128::from(high) << 64).wrapping_add(mix64(byte).into())
+        };
+        assert_eq!(piece(1, 0, 8192, 3 * 8192).whole(), at(3, 3 * 8192));
+        assert_eq!(piece(1, 0, 8192, 512).whole(), at(mix64(512) | 1, 512));
+        assert_eq!(piece(1, 0, 8192, 8192 + 512).whole(), at((mix64(512) | 1) + 1, 8192 + 512));
         let unknown = Piece { identity: None, number: 7, ..piece(1, 0, 8192, 8192) };
         assert_eq!((unknown.content(), unknown.whole()), ((1 << 120) + 7, (1 << 120) + 7));
+    }
+
+    #[test]
+    fn halves_of_different_contents_differ_however_alike_their_identities_are() {
+        use std::collections::BTreeSet;
+        let of = |identity: u128, at: u64| {
+            let identity = Some(Identity::from_bytes(identity.to_le_bytes()));
+            Piece { identity, ..piece(1, 0, 8192, at) }.whole()
+        };
+        // Numbers at each end, short digests, numbers beside a constant; units of one request.
+        let numbers = |make: fn(u128) -> u128| (1..=1000).map(make).map(|n| of(n, 0)).collect();
+        let families: [Vec<u128>; 6] = [
+            numbers(|n| n),
+            numbers(|n| n << 64),
+            numbers(|n| n << 96),
+            numbers(|n| n << 32 | 1),
+            numbers(|n| 7 << 64 | n),
+            (0..1000).map(|unit| of(u128::from_le_bytes([1; 16]), unit * 8192)).collect(),
+        ];
+        for family in families {
+            let lows: BTreeSet<u64> = family.iter().map(|content| *content as u64).collect();
+            let signs: BTreeSet<u32> = family.iter().map(|content| *content as u32).collect();
+            let highs: BTreeSet<u64> =
+                family.iter().map(|content| (content >> 64) as u64).collect();
+            // Units that follow each other may have one upper half, by a carry.
+            assert!(lows.len() == 1000 && signs.len() > 998 && highs.len() > 700);
+        }
+        assert_eq!(of(ZEROES, 0), ZEROES);
+        let digest = 0x0001_0000_0001_0000_0001_0000_0001_0000;
+        assert_eq!(of(digest, 0), digest, "a digest is itself");
     }
 
     #[test]
