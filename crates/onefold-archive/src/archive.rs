@@ -349,15 +349,15 @@ impl Archive {
         }
         if let Some(name) = self.log.missing_copy {
             // What is left of it cannot be read, and nothing can be written behind it.
-            self.folder.create(name)?.sync()?;
-            self.folder.sync_names()?;
+            log::write_anew(&*self.folder, name, &self.log.known, &self.identity.uuid)?;
             self.log.missing_copy = None;
         }
-        self.log.in_doubt = !self.log.to_repair.is_empty();
-        for record in std::mem::take(&mut self.log.to_repair) {
-            log::write_record(&*self.folder, &record, &self.identity.uuid)?;
+        if !self.log.to_repair.is_empty() {
+            self.log.in_doubt = true;
+            log::write_records(&*self.folder, &self.log.known, &self.identity.uuid)?;
+            self.log.to_repair.clear();
+            self.log.in_doubt = false;
         }
-        self.log.in_doubt = false;
         Ok(())
     }
 
@@ -369,7 +369,8 @@ impl Archive {
     ) -> Result<(), ArchiveError> {
         let record = LogRecord { sequence: self.log.records, next_container, event };
         self.log.in_doubt = true;
-        log::write_record(&*self.folder, &record, &self.identity.uuid)?;
+        self.log.known.push(record.clone());
+        log::write_records(&*self.folder, &self.log.known, &self.identity.uuid)?;
         self.log.in_doubt = false;
         self.log.records += 1;
         self.log.apply(&record, &mut self.versions);
@@ -503,7 +504,15 @@ fn any_settings(folder: &dyn Folder) -> Result<Found, ArchiveError> {
 
 /// One of the two copies of the settings.
 pub(crate) fn read_settings_copy(folder: &dyn Folder, name: &str) -> Result<Found, ArchiveError> {
-    settings_file::decode_any(&read_settings_bytes(folder, name)?, name)
+    asked_again(|| settings_file::decode_any(&read_settings_bytes(folder, name)?, name))
+}
+
+/// What is read, or what is read then if it was damaged: it may be so on its way only, and what is
+/// taken for lost may be written anew from what is older.
+pub(crate) fn asked_again<T>(
+    read: impl Fn() -> Result<T, ArchiveError>,
+) -> Result<T, ArchiveError> {
+    read().or_else(|error| if error.is_corruption() { read() } else { Err(error) })
 }
 
 fn read_settings_bytes(folder: &dyn Folder, name: &str) -> Result<Vec<u8>, ArchiveError> {

@@ -1,10 +1,11 @@
 //! The log of versions in its two copies: read, held against what else is in the folder, written.
 //! Room: onefold-archive.
 //! Invariants: (1) a record is in effect once it is good in either copy  (2) whatever the log does
-//! not explain is evidence that it lost records: then nothing is written and nothing is deleted.
+//! not explain is evidence that it lost records: then nothing is written and nothing is deleted
+//! (3) a copy is durable only with every record that is known: a store of objects puts all of it
+//! anew, and what it fetched for that may have been damaged on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use onefold_block::{ContainerStore, Folder, Media, MediaError, data_end, small_file};
 
@@ -25,8 +26,10 @@ pub struct LogState {
     pub removed: BTreeSet<u32>,
     /// The last record is a removal or a version's new file, whose leftovers may still be there.
     pub leaves_leftovers: bool,
-    /// Records that one of the two copies lacks.
-    pub to_repair: Vec<LogRecord>,
+    /// All records that can be read, in order: none is missing while nothing is damaged.
+    pub known: Vec<LogRecord>,
+    /// Which of them one of the two copies lacks, by their places in the log.
+    pub to_repair: Vec<u32>,
     /// A copy that is not there, or of which nothing can be read, though the other one is there.
     pub missing_copy: Option<&'static str>,
     /// What is damaged in a way that no copy makes good.
@@ -125,63 +128,117 @@ pub fn read_pending(folder: &dyn Folder, uuid: &[u8; 16]) -> Result<Option<Pendi
     Ok(media.read(0, &mut bytes).ok().and_then(|()| pending_file::decode(&bytes, uuid)))
 }
 
+/// The records of a copy, `None` for each that is damaged; or that there is no copy, or none of
+/// which anything can be read.
+type Copy = Option<Records>;
+type Records = Vec<Option<LogRecord>>;
+
+fn read_copy(folder: &dyn Folder, name: &str, uuid: &[u8; 16]) -> Result<Copy, ArchiveError> {
+    let file = match folder.open(name) {
+        Err(MediaError::NotFound { .. }) => return Ok(None),
+        file => file?,
+    };
+    let slots = match data_end(&*file) {
+        Ok(end) => end.div_ceil(RECORD_BYTES as u64),
+        // Of an encrypted file without its header nothing can be read. A power cut while the
+        // first record is written may leave one.
+        Err(error) => {
+            let error = ArchiveError::from(error);
+            return if error.is_corruption() { Ok(None) } else { Err(error) };
+        }
+    };
+    let mut records: Vec<_> =
+        (0..slots).map(|sequence| read_record(&*file, sequence as u32, uuid)).collect();
+    let is_empty = |sequence: usize| {
+        let mut bytes = [1; RECORD_BYTES];
+        file.read(place_of(sequence as u32), &mut bytes).is_ok() && bytes == [0; RECORD_BYTES]
+    };
+    while records.last().is_some_and(Option::is_none) && is_empty(records.len() - 1) {
+        records.pop();
+    }
+    Ok(Some(records))
+}
+
+fn read_record(file: &dyn Media, sequence: u32, uuid: &[u8; 16]) -> Option<LogRecord> {
+    let mut bytes = [0; RECORD_BYTES];
+    file.read(place_of(sequence), &mut bytes).ok()?;
+    log_record::decode(&bytes, sequence, uuid)
+}
+
+/// The first byte of a record.
+fn place_of(sequence: u32) -> u64 {
+    u64::from(sequence) * RECORD_BYTES as u64
+}
+
+/// Both copies. What is not good in them is asked for again: it may be damaged on its way only.
+fn read_copies(folder: &dyn Folder, uuid: &[u8; 16]) -> Result<[Copy; 2], ArchiveError> {
+    let read = || -> Result<[Copy; 2], ArchiveError> {
+        Ok([read_copy(folder, LOG_FILES[0], uuid)?, read_copy(folder, LOG_FILES[1], uuid)?])
+    };
+    let copies = read()?;
+    let is_whole = |copy: &Copy| copy.as_ref().is_some_and(|all| all.iter().all(Option::is_some));
+    if copies.iter().all(is_whole) && copies[0] == copies[1] {
+        return Ok(copies);
+    }
+    let [first, second] = copies;
+    let [first_again, second_again] = read()?;
+    Ok([both(first, first_again), both(second, second_again)])
+}
+
+/// What two readings of a copy have found, of which the second one counts where they differ.
+fn both(first: Copy, second: Copy) -> Copy {
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            Some(side_by_side(first, second).map(|(first, second)| second.or(first)).collect())
+        }
+        (first, second) => second.or(first),
+    }
+}
+
+/// The records of two, as far as the longer one goes.
+fn side_by_side(
+    mut first: Records,
+    mut second: Records,
+) -> impl Iterator<Item = (Option<LogRecord>, Option<LogRecord>)> {
+    let slots = first.len().max(second.len());
+    first.resize(slots, None);
+    second.resize(slots, None);
+    first.into_iter().zip(second)
+}
+
 /// The records of both copies, put together.
 pub fn read_records(
     folder: &dyn Folder,
     uuid: &[u8; 16],
 ) -> Result<(LogState, Versions), ArchiveError> {
-    let open = |name| match folder.open(name) {
-        Err(MediaError::NotFound { .. }) => Ok(None),
-        file => file.map(Some),
-    };
-    let mut copies = [open(LOG_FILES[0])?, open(LOG_FILES[1])?];
-    let mut slots = 0;
-    for copy in &mut copies {
-        let Some(file) = copy else { continue };
-        match data_end(&**file) {
-            Ok(end) => slots = slots.max(end.div_ceil(RECORD_BYTES as u64)),
-            // Of an encrypted file without its header nothing can be read. A power cut while the
-            // first record is written may leave one.
-            Err(error) => {
-                let error = ArchiveError::from(error);
-                if !error.is_corruption() {
-                    return Err(error);
-                }
-                *copy = None;
-            }
-        }
-    }
-    let mut records: Vec<[Option<LogRecord>; 2]> = Vec::new();
-    for sequence in 0..slots {
-        let read = |file: &Option<Arc<dyn Media>>| {
-            let mut bytes = [0; RECORD_BYTES];
-            let file = file.as_ref()?;
-            file.read(sequence * RECORD_BYTES as u64, &mut bytes).ok()?;
-            log_record::decode(&bytes, sequence as u32, uuid)
-        };
-        records.push([read(&copies[0]), read(&copies[1])]);
-    }
-    // What follows the last good record was being written when the power went.
-    while records.last().is_some_and(|pair| pair.iter().all(Option::is_none)) {
+    let copies = read_copies(folder, uuid)?;
+    let missing = copies.each_ref().map(Option::is_none);
+    let [first, second] = copies.map(Option::unwrap_or_default);
+    let in_both = first.len().min(second.len());
+    let mut records: Vec<_> = side_by_side(first, second).collect();
+    // What follows the last good record was being written when the power went. That cannot be said
+    // of what is in both copies: the second one is written when the first one is durable.
+    while records.len() > in_both && records.last().is_some_and(|last| *last == (None, None)) {
         records.pop();
     }
     let mut log = LogState::new(records.len() as u32);
-    match copies.each_ref().map(Option::is_none) {
+    match missing {
         [true, true] => log.cut_short("both of its copies are missing or damaged".to_owned()),
         [true, false] => log.missing_copy = Some(LOG_FILES[0]),
         [false, true] => log.missing_copy = Some(LOG_FILES[1]),
         [false, false] => {}
     }
     let mut versions = Versions::new();
-    for (sequence, [first, second]) in records.into_iter().enumerate() {
+    for (sequence, (first, second)) in (0..).zip(records) {
         let whole = first.is_some() && first == second;
         let Some(record) = first.or(second) else {
             log.damage.push(format!("record {sequence} is damaged in both copies"));
             continue;
         };
         log.apply(&record, &mut versions);
+        log.known.push(record);
         if !whole {
-            log.to_repair.push(record);
+            log.to_repair.push(sequence);
         }
     }
     Ok((log, versions))
@@ -195,6 +252,7 @@ impl LogState {
             next_version: 1,
             removed: BTreeSet::new(),
             leaves_leftovers: false,
+            known: Vec::new(),
             to_repair: Vec::new(),
             missing_copy: None,
             damage: Vec::new(),
@@ -254,19 +312,61 @@ impl LogState {
     }
 }
 
-/// Write a record to both copies, which are there, one after the other.
-pub fn write_record(
+/// Have these records, which are all that there are, in both copies, one after the other.
+pub fn write_records(
     folder: &dyn Folder,
-    record: &LogRecord,
+    records: &[LogRecord],
     uuid: &[u8; 16],
 ) -> Result<(), ArchiveError> {
-    let bytes = log_record::encode(record, uuid);
     for name in LOG_FILES {
-        let file = folder.open(name)?;
-        file.write(u64::from(record.sequence) * RECORD_BYTES as u64, &bytes)?;
-        file.sync()?;
+        match complete_copy(folder, name, records, uuid) {
+            // Nothing can be written behind a header that is damaged.
+            Err(error) if error.is_corruption() => write_anew(folder, name, records, uuid)?,
+            done => done?,
+        }
     }
     Ok(())
+}
+
+/// Write what a copy lacks of these records. A store of objects fetches the rest of it for that, to
+/// put it along: so it is read again, as it is going to be, before it is made durable.
+fn complete_copy(
+    folder: &dyn Folder,
+    name: &str,
+    records: &[LogRecord],
+    uuid: &[u8; 16],
+) -> Result<(), ArchiveError> {
+    for _ in 0..3 {
+        // Opened again: what was read of it before is not trusted.
+        let file = folder.open(name)?;
+        let is_there = |record: &&LogRecord| {
+            read_record(&*file, record.sequence, uuid).as_ref() == Some(*record)
+        };
+        let mut is_whole = true;
+        for record in records.iter().filter(|record| !is_there(record)) {
+            is_whole = false;
+            file.write(place_of(record.sequence), &log_record::encode(record, uuid))?;
+        }
+        if is_whole {
+            return Ok(file.sync()?);
+        }
+    }
+    Err(ArchiveError::corrupt(name, 0, "what is written to it is not what is read of it then"))
+}
+
+/// Write a copy in the place of one that is not there, or of which nothing can be read.
+pub fn write_anew(
+    folder: &dyn Folder,
+    name: &str,
+    records: &[LogRecord],
+    uuid: &[u8; 16],
+) -> Result<(), ArchiveError> {
+    let bytes: Vec<u8> =
+        records.iter().flat_map(|record| log_record::encode(record, uuid)).collect();
+    let file = folder.create(name)?;
+    file.write(0, &bytes)?;
+    file.sync()?;
+    Ok(folder.sync_names()?)
 }
 
 /// Announce work, durably.
@@ -291,7 +391,7 @@ pub fn remove_pending(folder: &dyn Folder) -> Result<(), ArchiveError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use onefold_block::{ContainerId, FolderContainerStore, SimFolder};
 
@@ -306,6 +406,15 @@ mod tests {
         LogEvent::Added(VersionInfo { number, generation, totals, ..VersionInfo::default() })
     }
 
+    fn records(events: &[LogEvent]) -> Vec<LogRecord> {
+        let record = |(sequence, event): (u32, &LogEvent)| LogRecord {
+            sequence,
+            next_container: 3,
+            event: event.clone(),
+        };
+        (0..).zip(events).map(record).collect()
+    }
+
     /// A folder with these records, work under way, versions' files and containers.
     fn folder(
         events: &[LogEvent],
@@ -317,10 +426,7 @@ mod tests {
         for name in LOG_FILES {
             folder.create(name).unwrap();
         }
-        for (sequence, event) in (0..).zip(events) {
-            let record = LogRecord { sequence, next_container: 3, event: event.clone() };
-            write_record(&folder, &record, &UUID).unwrap();
-        }
+        write_records(&folder, &records(events), &UUID).unwrap();
         if let Some(pending) = pending {
             write_pending(&folder, &pending, &UUID).unwrap();
         }
@@ -417,17 +523,25 @@ mod tests {
         let folder = folder(&events, None, &[], 2);
         for name in LOG_FILES {
             folder.open(name).unwrap().write(3 * 512, &[1; 700]).unwrap();
+            let other = if name == LOG_FILES[0] { LOG_FILES[1] } else { LOG_FILES[0] };
+            folder.open(other).unwrap().set_len(4 * 512).unwrap();
+            let (log, _) = read_it(&folder);
+            assert!(log.records == 3 && log.damage.is_empty() && log.to_repair.is_empty());
+            folder.truncate(name, 3 * 512).unwrap();
         }
-        let (log, _) = read_it(&folder);
-        assert!(log.records == 3 && log.damage.is_empty() && log.to_repair.is_empty());
+        // But not where they are in both copies: no power cut leaves that.
+        for name in LOG_FILES {
+            folder.open(name).unwrap().write(3 * 512, &[1; 700]).unwrap();
+        }
+        let damage = [3, 4].map(|record| format!("record {record} is damaged in both copies"));
+        assert_eq!(read_it(&folder).0.damage, damage);
         // A part of one still is one that is to be read.
         folder.truncate(LOG_FILES[0], 2 * 512 + 100).unwrap();
         folder.truncate(LOG_FILES[1], 2 * 512).unwrap();
         assert_eq!(read_it(&folder).0.records, 2);
         folder.flip_bit(LOG_FILES[0], 5, 1).unwrap();
         let (log, _) = read_it(&folder);
-        let repair: Vec<u32> = log.to_repair.iter().map(|record| record.sequence).collect();
-        assert_eq!((log.records, repair, log.damage.len()), (2, vec![0], 0));
+        assert_eq!((log.records, log.to_repair, log.damage.len()), (2, vec![0], 0));
         folder.flip_bit(LOG_FILES[1], 5, 1).unwrap();
         let (log, _) = read_it(&folder);
         assert_eq!(log.damage, ["record 0 is damaged in both copies"]);
@@ -437,6 +551,23 @@ mod tests {
         let doubt = LogState { in_doubt: true, ..LogState::new(1) };
         let expected = "change the log: an earlier write failed: reopen the archive";
         assert_eq!(doubt.must_be_whole().unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn what_a_copy_lost_meanwhile_is_written_with_the_next_record() {
+        let events = [added(1, 0), added(2, 0), LogEvent::Removed(1), added(3, 0)];
+        let folder = folder(&events[..3], None, &[], 2);
+        let whole = records(&events);
+        folder.flip_bit(LOG_FILES[0], 600, 1).unwrap();
+        folder.truncate(LOG_FILES[1], 700).unwrap();
+        write_records(&folder, &whole, &UUID).unwrap();
+        let (log, _) = read_it(&folder);
+        assert_eq!((log.to_repair, log.damage.len()), (vec![], 0));
+        assert!(log.known == whole);
+        // And nothing where nothing is lacking.
+        let before = folder.op_log();
+        write_records(&folder, &whole, &UUID).unwrap();
+        assert!(!folder.op_log()[before.len()..].contains("Write"));
     }
 
     /// Shows one more file the first time that it is listed.

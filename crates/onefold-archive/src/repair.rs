@@ -13,7 +13,7 @@ use crate::archive::{
     self, Archive, CONTAINERS, Unlocked, VERSIONS, read_settings_copy, write_settings,
 };
 use crate::error::ArchiveError;
-use crate::format::log_record::{self, LOG_FILES, LogEvent, LogRecord, VersionInfo};
+use crate::format::log_record::{LOG_FILES, LogEvent, LogRecord, VersionInfo};
 use crate::format::settings_file::{self, Found, SETTINGS_FILES};
 use crate::format::version_file::{HEADER_BYTES, decode_header, file_name, parse_name};
 use crate::lock::{self, LockKind};
@@ -105,7 +105,7 @@ impl Archive {
                     report.lost.push(format!("version {}: {error}", info.number));
                 }
             }
-            return complete_log(folder, log, uuid, repair, report);
+            return complete_log(folder, &log, uuid, repair, report);
         }
         for damage in &log.damage {
             report.steps.push(format!("the log is damaged: {damage}"));
@@ -122,7 +122,7 @@ impl Archive {
 /// Write the log's second copy where only one is good.
 fn complete_log(
     folder: &dyn Folder,
-    log: LogState,
+    log: &LogState,
     uuid: &[u8; 16],
     repair: bool,
     mut report: RepairReport,
@@ -132,16 +132,14 @@ fn complete_log(
             .steps
             .push(format!("{name} is missing or damaged: it is written from the other copy"));
         if repair {
-            folder.create(name)?.sync()?;
-            folder.sync_names()?;
+            log::write_anew(folder, name, &log.known, uuid)?;
         }
     }
-    for record in log.to_repair {
-        let sequence = record.sequence;
+    for sequence in &log.to_repair {
         report.steps.push(format!("record {sequence} of the log is copied to where it is missing"));
-        if repair {
-            log::write_record(folder, &record, uuid)?;
-        }
+    }
+    if repair && !log.to_repair.is_empty() {
+        log::write_records(folder, &log.known, uuid)?;
     }
     Ok(report)
 }
@@ -270,7 +268,8 @@ impl Plan {
         let mut damage = None;
         let mut found = None;
         for &generation in generations.iter().rev() {
-            match Version::describe(versions, uuid, (number, generation)) {
+            let describe = || Version::describe(versions, uuid, (number, generation));
+            match archive::asked_again(describe) {
                 Ok(good) => {
                     found = Some(good);
                     break;
@@ -322,11 +321,9 @@ impl Plan {
         versions: &dyn Folder,
         uuid: &[u8; 16],
     ) -> Result<(), ArchiveError> {
-        let mut bytes = Vec::new();
-        for (sequence, event) in (0..).zip(self.events) {
-            let record = LogRecord { sequence, next_container: self.next_container, event };
-            bytes.extend(log_record::encode(&record, uuid));
-        }
+        let next_container = self.next_container;
+        let record = |(sequence, event)| LogRecord { sequence, next_container, event };
+        let records: Vec<_> = (0..).zip(self.events).map(record).collect();
         for name in self.leftovers {
             versions.remove(&name)?;
         }
@@ -338,10 +335,7 @@ impl Plan {
         }
         folder.sync_names()?;
         for name in LOG_FILES {
-            let file: Arc<dyn onefold_block::Media> = folder.create(name)?;
-            file.write(0, &bytes)?;
-            file.sync()?;
-            folder.sync_names()?;
+            log::write_anew(folder, name, &records, uuid)?;
         }
         log::remove_pending(folder)
     }

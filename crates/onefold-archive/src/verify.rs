@@ -101,12 +101,12 @@ impl Archive {
             let is_new = self.log.records <= 1;
             if is_new { &mut report.notes } else { &mut report.findings }.push(finding);
         }
-        for record in &self.log.to_repair {
-            let problem = format!("record {} is good in one copy only", record.sequence)
+        for sequence in &self.log.to_repair {
+            let problem = format!("record {sequence} is good in one copy only")
                 + "; the next addition repairs that";
             let finding = Finding { what: "log".to_owned(), problem };
             // A power cut between the two copies leaves this of the last record only.
-            let last = record.sequence + 1 == self.log.records;
+            let last = sequence + 1 == self.log.records;
             if last { &mut report.notes } else { &mut report.findings }.push(finding);
         }
         for stranger in self.store.strangers()? {

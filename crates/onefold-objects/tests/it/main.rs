@@ -6,6 +6,7 @@
 mod archives;
 mod cache;
 mod crash;
+mod damaged_on_the_way;
 mod folders;
 mod locks;
 mod parts;

@@ -1,4 +1,4 @@
-//! A store before whose answers something happens.
+//! A store before whose answers something happens, or to whose answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,12 +16,14 @@ pub enum Look<'a> {
 }
 
 type Before = dyn Fn(&SimObjects, Look<'_>) + Send + Sync;
+type OnTheWay = dyn Fn(&str, &mut Vec<u8>) + Send + Sync;
 
-/// A store that does something before each look at it. Changes go straight to it: whoever makes one
-/// has looked at the lock before.
+/// A store that does something before each look at it, and to what it then says of an object of
+/// that name. Changes go straight to it: whoever makes one has looked at the lock before.
 pub struct Preceded {
     store: SimObjects,
     before: Box<Before>,
+    on_the_way: Box<OnTheWay>,
 }
 
 impl Preceded {
@@ -29,7 +31,17 @@ impl Preceded {
         store: &SimObjects,
         before: impl Fn(&SimObjects, Look<'_>) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { store: store.clone(), before: Box::new(before) })
+        let on_the_way = Box::new(|_: &str, _: &mut Vec<u8>| ());
+        Arc::new(Self { store: store.clone(), before: Box::new(before), on_the_way })
+    }
+
+    /// One of which what is read may be another by the time that it comes.
+    pub fn damaged_on_the_way(
+        store: &SimObjects,
+        on_the_way: impl Fn(&str, &mut Vec<u8>) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let before = Box::new(|_: &SimObjects, _: Look<'_>| ());
+        Arc::new(Self { store: store.clone(), before, on_the_way: Box::new(on_the_way) })
     }
 
     fn look(&self, look: Look<'_>) -> &SimObjects {
@@ -40,11 +52,15 @@ impl Preceded {
 
 impl Objects for Preceded {
     fn tail(&self, name: &str, at_most: u64) -> Result<Tail, ObjectError> {
-        self.look(Look::Tail).tail(name, at_most)
+        let mut tail = self.look(Look::Tail).tail(name, at_most)?;
+        (self.on_the_way)(name, &mut tail.bytes);
+        Ok(tail)
     }
 
     fn get(&self, name: &str, range: Range<u64>, tag: &str) -> Result<Vec<u8>, ObjectError> {
-        self.look(Look::Get(name)).get(name, range, tag)
+        let mut bytes = self.look(Look::Get(name)).get(name, range, tag)?;
+        (self.on_the_way)(name, &mut bytes);
+        Ok(bytes)
     }
 
     fn put(&self, name: &str, bytes: &[u8], expect: &Expect) -> Result<String, ObjectError> {
