@@ -5,6 +5,8 @@
 //! complete leaves at the front, and the area moves on. Where several workers read, so are the
 //! containers of the area's first quarter, beside what is written out: further on, less of the area
 //! would be left for what else is in them. What is read does not depend on who is how quick.
+//! Chunks that holes are cut into are known by their names: no container is turned to for them, and
+//! they take no room.
 //! Cost: memory of the area (the chunks in it), and for each worker of one read (at most a
 //! container) and of a group.
 
@@ -18,10 +20,11 @@ use crate::error::ArchiveError;
 use crate::filler::{Filled, Filler, WantedSlot};
 use crate::format::chunk_ref::ChunkRef;
 use crate::workers::{Answer, Workers};
+use crate::zero_chunks::ZeroChunks;
 
 /// The least memory of an area, in bytes.
 pub const ASSEMBLY_BYTES_MIN: u64 = 1 << 20;
-/// What a mark is counted as, in bytes.
+/// What a mark, or a chunk of a hole, is counted as, in bytes.
 const MARK_BYTES: u64 = 512;
 /// The part of an area whose containers are read ahead by others: one in so many of its bytes.
 const AHEAD_PART: u64 = 4;
@@ -78,6 +81,7 @@ impl<M> Slot<M> {
 /// An area that moves over the output.
 pub struct Assembly<M> {
     workers: Workers<Filler>,
+    zero_chunks: ZeroChunks,
     budget_bytes: u64,
     bytes: u64,
     slots: VecDeque<Slot<M>>,
@@ -97,6 +101,7 @@ impl<M> Assembly<M> {
     pub fn new(archive: &Archive, budget_bytes: u64) -> Self {
         Self {
             workers: Workers::new(archive.workers(), Filler::of(archive)),
+            zero_chunks: ZeroChunks::of(archive),
             budget_bytes: budget_bytes.max(ASSEMBLY_BYTES_MIN),
             bytes: 0,
             slots: VecDeque::new(),
@@ -123,6 +128,9 @@ impl<M> Assembly<M> {
     pub fn push_chunk(&mut self, chunk: Result<ChunkRef, ArchiveError>) {
         match chunk {
             Ok(chunk) => {
+                if let Some(zeroes) = self.zero_chunks.content(&chunk) {
+                    return self.push(Slot::Filled(MARK_BYTES, Ok(zeroes)));
+                }
                 let at = self.gone + self.slots.len() as u64;
                 self.wanted.entry(chunk.container).or_default().push(at);
                 self.push(Slot::Wanted(chunk));

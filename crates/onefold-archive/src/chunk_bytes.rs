@@ -5,17 +5,31 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use onefold_content::is_zero;
+
 /// The bytes of a chunk.
 #[derive(Clone, Debug)]
 pub struct ChunkBytes {
     piece: Arc<Vec<u8>>,
     range: Range<usize>,
+    /// That all are zeroes is known without looking.
+    are_zeroes: bool,
 }
 
 impl ChunkBytes {
     /// Those at `range` of a piece.
     pub const fn of(piece: Arc<Vec<u8>>, range: Range<usize>) -> Self {
-        Self { piece, range }
+        Self { piece, range, are_zeroes: false }
+    }
+
+    /// So many of a piece that is all zeroes.
+    pub const fn zeroes(piece: Arc<Vec<u8>>, len: usize) -> Self {
+        Self { piece, range: 0..len, are_zeroes: true }
+    }
+
+    /// Whether all are zeroes.
+    pub fn are_zeroes(&self) -> bool {
+        self.are_zeroes || is_zero(self)
     }
 
     /// Take in the bytes of a chunk that come next, if they lie behind these; otherwise give them
@@ -23,6 +37,7 @@ impl ChunkBytes {
     pub fn join(&mut self, next: Self) -> Option<Self> {
         if Arc::ptr_eq(&self.piece, &next.piece) && self.range.end == next.range.start {
             self.range.end = next.range.end;
+            self.are_zeroes &= next.are_zeroes;
             return None;
         }
         Some(next)

@@ -49,6 +49,7 @@ pub mod tree;
 mod verify;
 pub mod version;
 mod workers;
+mod zero_chunks;
 
 pub use adder::{AddNotes, AddOptions, Adder};
 pub use archive::{Archive, USER_SETTINGS_FILE};

@@ -12,13 +12,13 @@ use onefold_block::{ContainerId, ContainerStore};
 use super::windows::{AHEAD_MAX, GAP_BYTES, Wanted, Window, Windows};
 use crate::archive::Archive;
 use crate::cache::Cache;
-use crate::chunk_stream::hole_bytes;
 use crate::containers::{self, GroupDecoder};
 use crate::error::ArchiveError;
-use crate::format::chunk_ref::{ChunkName, ChunkRef, REF_BYTES};
+use crate::format::chunk_ref::{ChunkRef, REF_BYTES};
 use crate::format::entry::{Entry, Recipe};
 use crate::format::group::{Group, GroupTable};
 use crate::version::Version;
+use crate::zero_chunks::ZeroChunks;
 use onefold_content::{Codec, Fingerprinter};
 
 /// References that are looked at together.
@@ -162,8 +162,7 @@ pub(super) struct Content {
     store: Arc<dyn ContainerStore>,
     fingerprinter: Fingerprinter,
     chunk_bytes_max: usize,
-    /// Chunks that are all zeroes, as holes are cut: of the greatest size, and put together.
-    zeroes: [(u32, ChunkName); 2],
+    zero_chunks: ZeroChunks,
     windows: Windows,
     tables: Mutex<Tables>,
     /// What was decoded along with a chunk; nothing in it was compared with any name.
@@ -177,14 +176,11 @@ impl Content {
     pub(super) fn new(archive: &Archive, budget_bytes: u64) -> Self {
         let chunk_bytes_max = archive.settings.sizes().max();
         let fingerprinter = archive.fingerprinter();
-        let container_bytes = archive.settings.container_bytes as usize;
-        let zeroes = [chunk_bytes_max, hole_bytes(chunk_bytes_max, container_bytes)]
-            .map(|bytes| (bytes as u32, ChunkName::of(&fingerprinter.hash(&vec![0; bytes]))));
         Self {
             store: Arc::clone(&archive.store),
             fingerprinter,
             chunk_bytes_max,
-            zeroes,
+            zero_chunks: ZeroChunks::of(archive),
             windows: Windows::new(Arc::clone(&archive.store), (budget_bytes / 4).max(AHEAD_MAX)),
             tables: Mutex::new(Cache::new(TABLES)),
             groups: Mutex::new(Cache::new(budget_bytes / 4)),
@@ -256,7 +252,7 @@ impl Content {
 
     /// A chunk that no container is read for.
     fn is_zeroes(&self, chunk: &ChunkRef) -> bool {
-        self.zeroes.contains(&(chunk.len, chunk.name))
+        self.zero_chunks.has(chunk)
     }
 
     fn decode(&self, chunk: &ChunkRef, question: Question<'_>) -> Result<Vec<u8>, ArchiveError> {

@@ -12,7 +12,6 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use onefold_content::is_zero;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -262,7 +261,7 @@ impl Target {
         problems: &mut Vec<Problem>,
     ) -> Result<(), ArchiveError> {
         let Some(open) = &mut self.file else { return Ok(()) };
-        let done = if sparse && is_zero(&data) { open.skip(data.len()) } else { open.put(data) };
+        let done = if sparse && data.are_zeroes() { open.skip(data.len()) } else { open.put(data) };
         self.settle(done, problems)
     }
 

@@ -12,6 +12,7 @@ mod differences;
 mod groups;
 mod hostile;
 mod leftovers;
+mod long_holes;
 mod lost;
 mod operations;
 mod reads;
