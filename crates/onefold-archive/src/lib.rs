@@ -35,6 +35,7 @@ mod group_compressor;
 mod index;
 pub mod lock;
 mod log;
+mod lost_entries;
 mod machine_code;
 mod manifest;
 mod packed;

@@ -16,6 +16,7 @@ use crate::containers::{self, GroupReader};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, compare_paths, is_within};
+use crate::lost_entries::LostEntries;
 use crate::version::Version;
 use crate::workers::Workers;
 
@@ -223,15 +224,21 @@ fn verify_version(
     }
     let mut last: Vec<u8> = Vec::new();
     let mut leaf: Option<Vec<u8>> = None;
+    let mut lost = LostEntries::default();
     for index in 0..version.len() {
         report.entries += 1;
         let entry = match version.entry(index) {
             Ok(entry) => entry,
             Err(error) => {
-                report.find(&what, error.to_string());
+                if let Some(problem) = lost.add(&error) {
+                    report.find(&what, problem);
+                }
                 continue;
             }
         };
+        if let Some(problem) = lost.tell() {
+            report.find(&what, problem);
+        }
         let path = String::from_utf8_lossy(&entry.path).into_owned();
         if !last.is_empty() && compare_paths(&last, &entry.path).is_ge() {
             report.find(&what, format!("'{path}' is out of order"));
@@ -249,6 +256,9 @@ fn verify_version(
             }
         }
         last = entry.path;
+    }
+    if let Some(problem) = lost.tell() {
+        report.find(&what, problem);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::assembly::{Assembled, Assembly, ReadTotals};
 use crate::error::ArchiveError;
 use crate::format::chunk_ref::ChunkRef;
 use crate::format::entry::{Entry, Kind, is_within};
+use crate::lost_entries::LostEntries;
 use crate::tree::scan::Problem;
 use crate::tree::target::Target;
 use crate::version::{Chunks, Version};
@@ -83,6 +84,11 @@ pub fn restore(
         lost: false,
     };
     let mut assembly = Assembly::new(archive, options.assembly_bytes);
+    let mut lost = LostEntries::default();
+    let of_version = |problem| {
+        let path = format!("version {}", version.info().number);
+        Problem { path, problem }
+    };
     loop {
         while assembly.has_room() {
             match feed.next() {
@@ -98,6 +104,7 @@ pub fn restore(
         }
         match next {
             Assembled::Mark(Mark::Begin(entry)) => {
+                report.problems.extend(lost.tell().map(of_version));
                 report.entries += u64::from(target.begin(*entry, &mut report.problems)?);
             }
             Assembled::Chunk(Ok(data)) => {
@@ -108,11 +115,11 @@ pub fn restore(
             }
             Assembled::Mark(Mark::End) => target.end(&mut report.problems)?,
             Assembled::Mark(Mark::Lost(error)) => {
-                let path = format!("version {}", version.info().number);
-                report.problems.push(Problem { path, problem: error.to_string() });
+                report.problems.extend(lost.add(&error).map(of_version));
             }
         }
     }
+    report.problems.extend(lost.tell().map(of_version));
     target.finish(&mut report.problems);
     report.totals = assembly.totals();
     Ok(report)

@@ -320,3 +320,31 @@ fn a_version_is_the_one_that_the_log_tells_of_and_no_other_of_its_number() {
     assert_eq!(archive.version(Some(1)).unwrap().info(), &info);
     assert!(archive.verify(&mut |_, _| true).unwrap().is_sound());
 }
+
+#[test]
+fn a_damaged_page_of_a_version_is_named_once_with_how_many_paths_it_takes_along() {
+    let (folder, mut archive) = new_archive(&small());
+    let path = |number: usize| format!("{number:04}").into_bytes();
+    let files: Tree = (0..1000).map(|number| (path(number), Some(path(number)))).collect();
+    add(&mut archive, &files).unwrap();
+    drop(archive);
+    damage(&folder, "versions/00000001.version", 70_000);
+    let archive = open(&folder);
+    let version = archive.version(None).unwrap();
+    let lost = version.entries().filter(Result::is_err).count();
+    assert!(lost > 100 && lost < 900, "{lost}");
+    let told = format!("a page of it is damaged, and with it {lost} paths");
+    let out = tempfile::tempdir().unwrap();
+    let options = onefold_archive::tree::restore::RestoreOptions::default();
+    let restored = onefold_archive::tree::restore::restore;
+    let report = restored(&archive, &version, &[], out.path(), &options, &mut |_| true).unwrap();
+    let of_version: Vec<_> = report.problems.iter().filter(|p| p.path == "version 1").collect();
+    assert!(of_version.len() == 1 && of_version[0].problem.ends_with(&told), "{of_version:?}");
+    assert_eq!(
+        std::fs::read_dir(out.path()).unwrap().count(),
+        1000 - lost - (report.problems.len() - 1)
+    );
+    let report = archive.verify(&mut |_, _| true).unwrap();
+    let found: Vec<_> = report.findings.iter().filter(|f| f.what == "version 1").collect();
+    assert!(found.len() == 1 && found[0].problem.ends_with(&told), "{found:?}");
+}
