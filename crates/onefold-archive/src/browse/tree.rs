@@ -2,7 +2,7 @@
 //! Room: onefold-archive.
 //! Invariants: (1) a damaged entry is an error wherever it may be what was asked for, and nowhere
 //! else; (2) listing only goes forward, so it ends, whatever a version says.
-//! Cost: 12 bytes of memory per entry of the versions that are kept open, and 16 per hard link. A
+//! Cost: 12 bytes of memory per entry of the versions that are kept open, and 16 per other name. A
 //! search reads as many entries as their number has bits. The first file that is looked at in a
 //! version costs one pass over its entries, which counts hard links.
 
@@ -29,7 +29,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 const DAMAGED: u64 = 1 << 62;
 /// What a version that is kept open counts for apart from its entries.
 const VERSION_BYTES: u64 = 4096;
-/// What a hard link counts for.
+/// What another name of something counts for.
 const LINK_BYTES: u64 = 16;
 
 /// How much memory looking about may take.
@@ -87,8 +87,16 @@ pub struct Listed {
 /// A version that is open.
 pub(super) struct Opened {
     pub(super) version: Version,
-    /// How many hard links go to an entry, of those to which any go.
-    links: OnceLock<HashMap<usize, u32>>,
+    links: OnceLock<Links>,
+}
+
+/// What in a version has several names.
+#[derive(Default)]
+struct Links {
+    /// How many other names an entry has, of those that have any.
+    others: HashMap<usize, u32>,
+    /// The first name of what is neither file nor folder, by its other ones.
+    firsts: HashMap<usize, usize>,
 }
 
 /// A folder of a version.
@@ -143,18 +151,18 @@ impl Browser {
         Ok(opened)
     }
 
-    /// How many hard links go to an entry.
-    fn links(&self, slot: usize, opened: &Arc<Opened>, entry: usize) -> u32 {
+    /// What in a version has several names.
+    fn links<'a>(&self, slot: usize, opened: &'a Arc<Opened>) -> &'a Links {
         let is_new = opened.links.get().is_none();
         let links = opened.links.get_or_init(|| opened.count_links());
         if is_new {
             let bytes = VERSION_BYTES
                 + (opened.version.len() * ROW_BYTES) as u64
-                + links.len() as u64 * LINK_BYTES;
+                + (links.others.len() + links.firsts.len()) as u64 * LINK_BYTES;
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.put(slot, Arc::clone(opened), bytes);
         }
-        links.get(&entry).copied().unwrap_or(0)
+        links
     }
 
     /// What a node is.
@@ -191,7 +199,7 @@ impl Browser {
         Some(found)
     }
 
-    /// An entry as it is shown: a hard link as the file that it is another name of.
+    /// An entry as it is shown: another name of something as the first one.
     fn found(
         &self,
         slot: usize,
@@ -210,12 +218,20 @@ impl Browser {
                     return Err(opened.corrupt(&entry.path, &problem));
                 }
             },
+            _ if entry.shared().is_some() => match self.links(slot, opened).firsts.get(&index) {
+                Some(&first) => (first, opened.entry(first)?),
+                None => (index, entry),
+            },
             _ => (index, entry),
+        };
+        let links = || {
+            let others = self.links(slot, opened).others.get(&index).copied();
+            others.unwrap_or_default().saturating_add(1)
         };
         let (size, links) = match &entry.kind {
             Kind::Directory => (0, 2),
-            Kind::Symlink { target } => (target.len() as u64, 1 + self.links(slot, opened, index)),
-            _ => (entry.recipe.size, 1 + self.links(slot, opened, index)),
+            Kind::Symlink { target } => (target.len() as u64, links()),
+            _ => (entry.recipe.size, links()),
         };
         let (node, kind) = (Node::Entry(slot, index), FoundKind::Entry(entry.kind));
         Ok(Found { node, kind, metadata: entry.metadata, size, links })
@@ -473,14 +489,26 @@ impl Opened {
         low
     }
 
-    /// How many hard links go to an entry, of those to which any go.
-    fn count_links(&self) -> HashMap<usize, u32> {
-        let mut links = HashMap::new();
-        for entry in self.version.entries() {
-            // Damage shows where the entry is asked for.
-            let Ok(Entry { kind: Kind::HardLink { target }, .. }) = entry else { continue };
-            if let Ok((first, Some(_))) = self.position(&target) {
-                *links.entry(first).or_insert(0) += 1;
+    /// What has several names. Damage shows where an entry is asked for.
+    fn count_links(&self) -> Links {
+        let mut links = Links::default();
+        let mut shared: HashMap<u64, (usize, Entry)> = HashMap::new();
+        for (index, entry) in self.version.entries().enumerate() {
+            let Ok(entry) = entry else { continue };
+            let first = if let Kind::HardLink { target } = &entry.kind {
+                self.position(target).ok().and_then(|(first, found)| found.map(|_| first))
+            } else if let Some(number) = entry.shared() {
+                let (first, known) = shared.entry(number).or_insert_with(|| (index, entry.clone()));
+                let is_other = *first != index && known.is_like(&entry);
+                is_other.then(|| {
+                    links.firsts.insert(index, *first);
+                    *first
+                })
+            } else {
+                None
+            };
+            if let Some(first) = first {
+                *links.others.entry(first).or_insert(0) += 1;
             }
         }
         links

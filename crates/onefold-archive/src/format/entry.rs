@@ -102,7 +102,7 @@ pub struct Metadata {
 /// How to tell that a file was not touched since it was added. All zero if that cannot be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its inode's number.
+    /// Its inode's number. Of what is neither file nor folder: see [`Entry::shared`].
     pub inode: u64,
     /// Last change of content or metadata, seconds since 1970.
     pub ctime_s: i64,
@@ -130,10 +130,25 @@ pub struct Entry {
     pub kind: Kind,
     /// Who owns it and when it changed.
     pub metadata: Metadata,
-    /// How to tell whether it was touched since, for files.
+    /// How to tell whether it was touched since, for files; which entries are names of one thing,
+    /// for what is neither file nor folder.
     pub stamp: Stamp,
     /// Where its content is, for files and hard links.
     pub recipe: Recipe,
+}
+
+impl Entry {
+    /// The number that the names of one symbolic link, pipe or device share in a version; none if
+    /// it has no other one there, or was added by a build from before 2026-12.
+    pub fn shared(&self) -> Option<u64> {
+        let is_other = !matches!(self.kind, Kind::Directory | Kind::File | Kind::HardLink { .. });
+        Some(self.stamp.inode).filter(|&number| is_other && number != 0)
+    }
+
+    /// Whether all but the path is the same, as it is of two names of one thing.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.metadata == other.metadata
+    }
 }
 
 /// Whether a path may stand in a version: relative, and going nowhere but down.

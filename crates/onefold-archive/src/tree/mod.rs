@@ -3,6 +3,7 @@
 
 mod dress;
 pub mod exclude;
+mod first_names;
 mod folders;
 mod holes;
 mod made;

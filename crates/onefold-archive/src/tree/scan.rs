@@ -2,6 +2,7 @@
 //! Room: onefold-archive.
 //! Invariant: what cannot be read is named and left out; all else goes on.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +15,7 @@ use rustix::fs::FileType;
 
 use super::exclude::Excludes;
 use super::holes::Holes;
-use super::status::{Moment, Status};
+use super::status::{Id, Moment, Status};
 use super::walk::{CHANGED, Found, walk};
 use super::xattrs::{self, Xattrs};
 use crate::adder::Adder;
@@ -124,7 +125,7 @@ pub fn add_trees(
 ) -> Result<ScanReport, ArchiveError> {
     let mut report = ScanReport::default();
     let mut unlisted = Vec::new();
-    let mut links = std::collections::HashMap::new();
+    let mut links = Links::default();
     for root in roots {
         let mut visit = |found: &Found<'_>| {
             if !progress(&report) {
@@ -141,8 +142,15 @@ pub fn add_trees(
 /// Hears how far a scan is, and answers whether to go on.
 type Progress<'a> = dyn FnMut(&ScanReport) -> bool + 'a;
 
-/// Files with several names, by device and inode.
-type Links = std::collections::HashMap<(u64, u64), Linked>;
+/// What has several names, by device and inode.
+#[derive(Default)]
+struct Links {
+    files: HashMap<Id, Linked>,
+    /// What is neither file nor folder: the number that its names share.
+    others: HashMap<Id, (Born, u64)>,
+    /// Numbers that were given.
+    numbers: u64,
+}
 
 /// A file of which one name is in the version.
 struct Linked {
@@ -168,7 +176,24 @@ impl Born {
 /// Other names of this file may come.
 fn remember(links: &mut Links, status: &Status, stored: &[u8]) {
     let linked = Linked { stored: stored.to_vec(), born: Born::of(status) };
-    links.insert(status.id, linked);
+    links.files.insert(status.id, linked);
+}
+
+/// What the entries of the names of something that is neither file nor folder share: 0 if there is
+/// no other name.
+fn shared(links: &mut Links, status: &Status) -> u64 {
+    if !status.has_other_names() {
+        return 0;
+    }
+    let (born, next) = (Born::of(status), links.numbers + 1);
+    match links.others.get(&status.id) {
+        Some(&(known, number)) if known == born => number,
+        _ => {
+            links.numbers = next;
+            links.others.insert(status.id, (born, next));
+            next
+        }
+    }
 }
 
 fn add_path(
@@ -193,9 +218,14 @@ fn add_path(
         report.problems.push(found.problem(format!("{NO_XATTRS}: {error}")));
         Vec::new()
     });
-    let entry = entry_of(found.stored, kind, &found.status, xattrs);
-    if entry.kind != Kind::File {
-        return adder.entry(entry);
+    let mut entry = entry_of(found.stored, kind, &found.status, xattrs);
+    match entry.kind {
+        Kind::File => {}
+        Kind::Directory | Kind::HardLink { .. } => return adder.entry(entry),
+        _ => {
+            entry.stamp.inode = shared(links, &found.status);
+            return adder.entry(entry);
+        }
     }
     let (len, linked) = (found.status.len, found.status.has_other_names());
     if adder.unchanged_file(&entry, len, linked)? {
@@ -258,7 +288,7 @@ fn kind_of(found: &Found<'_>, links: &Links) -> std::io::Result<Option<Kind>> {
 }
 
 fn file_or_link(status: &Status, links: &Links) -> Kind {
-    match links.get(&status.id) {
+    match links.files.get(&status.id) {
         Some(first) if first.born == Born::of(status) => {
             Kind::HardLink { target: first.stored.clone() }
         }
@@ -360,17 +390,40 @@ mod tests {
         std::fs::write(dir.path().join("file"), "text").unwrap();
         let folder = File::open(dir.path()).unwrap();
         let status = Status::of_name(folder.as_fd(), c"file", false).unwrap();
-        let mut links = Links::new();
+        let mut links = Links::default();
         remember(&mut links, &status, b"first");
         let target = b"first".to_vec();
         assert_eq!(file_or_link(&status, &links), Kind::HardLink { target });
         // As if what has the inode now had been made, or changed, at another time than what had it.
         for born in [Born::Made((0, 0)), Born::Changed((status.ctime.0, 1_000_000_000))] {
-            for linked in links.values_mut() {
+            for linked in links.files.values_mut() {
                 linked.born = born;
             }
             assert_eq!(file_or_link(&status, &links), Kind::File);
         }
+    }
+
+    #[test]
+    fn names_of_one_thing_share_a_number_and_those_of_another_one_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for (first, second) in [("a", Some("b")), ("c", Some("d")), ("e", None)] {
+            std::os::unix::fs::symlink("nowhere", at(first)).unwrap();
+            if let Some(second) = second {
+                std::fs::hard_link(at(first), at(second)).unwrap();
+            }
+        }
+        let folder = File::open(dir.path()).unwrap();
+        let status = |name| Status::of_name(folder.as_fd(), name, false).unwrap();
+        let mut links = Links::default();
+        let numbers = [c"a", c"d", c"b", c"c", c"e"].map(|name| shared(&mut links, &status(name)));
+        assert_eq!(numbers, [1, 2, 1, 2, 0]);
+        // What has the inode of a deleted one by now is another thing.
+        for (born, _) in links.others.values_mut() {
+            *born = Born::Made((0, 0));
+        }
+        let numbers = [c"a", c"b", c"c"].map(|name| shared(&mut links, &status(name)));
+        assert_eq!(numbers, [3, 3, 4]);
     }
 
     #[test]

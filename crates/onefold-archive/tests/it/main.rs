@@ -22,6 +22,7 @@ mod replaced;
 mod rewriting;
 mod round_trip;
 mod sealed;
+mod several_names;
 mod support;
 mod swapped;
 mod system;
