@@ -94,7 +94,13 @@ impl Target {
     pub fn open(path: &Path, overwrite: bool) -> Result<Self, ArchiveError> {
         let refused =
             |error: io::Error| ArchiveError::io(format!("open {}", path.display()), error);
-        std::fs::create_dir_all(path).map_err(refused)?;
+        std::fs::create_dir_all(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                let problem = format!("'{}' is no folder to restore into", path.display());
+                ArchiveError::Setting(problem)
+            }
+            _ => refused(error),
+        })?;
         let name = c_name(path.as_os_str().as_bytes()).map_err(|e| refused(e.into()))?;
         let root = open_folder(CWD, &name, true).map_err(|e| refused(e.into()))?;
         let mut listed = Dir::read_from(&root).map_err(|e| refused(e.into()))?;

@@ -412,3 +412,19 @@ fn what_a_store_calls_one_thing_and_is_not_or_is_not_there_any_more_is_made_by_i
     assert_eq!(said(&problems), [""; 0]);
     assert_eq!(names(folder.path()), ["b", "c", "d", "e", "f"]);
 }
+
+#[test]
+fn a_target_that_is_no_folder_is_told_to_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::fs::write(&file, "text").unwrap();
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    for path in [file, link] {
+        for overwrite in [false, true] {
+            let error = Target::open(&path, overwrite).err().unwrap();
+            let expected = format!("'{}' is no folder to restore into", path.display());
+            assert_eq!(error.to_string(), expected);
+            assert!(matches!(error, ArchiveError::Setting(_)));
+        }
+    }
+}
