@@ -58,7 +58,7 @@ pub type Breakdown = [u64; Share::ALL.len()];
 pub(crate) struct Flight {
     /// Parts not finished, and one while parts may still be added.
     pub parts_left: u32,
-    /// Where its time went, summed over its parts.
+    /// Where its time went: before and after its parts, and in the one that was done last.
     pub breakdown: Breakdown,
 }
 
@@ -79,6 +79,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain {
     pub flight: u32,
+    /// Where its time went.
+    pub breakdown: Breakdown,
     /// Whether a step is under way.
     pub active: bool,
     /// Whether more is to be decided when its steps are done.

@@ -223,9 +223,8 @@ impl Controller {
         let array_ns = self.timing.array_ns(kind);
         let unit = &mut self.units[number as usize];
         if !entry.is_background() {
-            let Chain { flight, waits, .. } = self.chains[entry.chain];
+            let Chain { waits, breakdown, .. } = &mut self.chains[entry.chain];
             let background = unit.background_ns(now) - waits.background;
-            let breakdown = &mut self.flights[flight].breakdown;
             breakdown[Share::Background as usize] += background;
             breakdown[Share::Queue as usize] += now - waits.since - background;
         }
@@ -336,8 +335,7 @@ impl Controller {
         if entry.is_background() {
             self.background -= 1;
         } else {
-            let flight = self.chains[entry.chain].flight;
-            let breakdown = &mut self.flights[flight].breakdown;
+            let breakdown = &mut self.chains[entry.chain].breakdown;
             let array_ns = self.timing.array_ns(entry.kind);
             breakdown[Share::Bus as usize] += bus_ns;
             // An operation that was resumed spent its other array time before.
@@ -384,9 +382,7 @@ impl Controller {
             // From here on the interrupted operation waits.
             let chain = &mut self.chains[entry.chain];
             chain.waits = unit.waiting_since(now);
-            let flight = chain.flight;
-            let breakdown = &mut self.flights[flight].breakdown;
-            breakdown[Share::Array as usize] += now - started - bus_ns;
+            chain.breakdown[Share::Array as usize] += now - started - bus_ns;
         }
         self.note_suspended(number, &entry, started);
     }
@@ -404,8 +400,7 @@ impl Controller {
         let unit = &mut self.units[number as usize];
         if !entry.is_background() {
             // Nothing but reads that requests wait for has had the unit meanwhile.
-            let Chain { flight, waits, .. } = self.chains[entry.chain];
-            let breakdown = &mut self.flights[flight].breakdown;
+            let Chain { waits, breakdown, .. } = &mut self.chains[entry.chain];
             breakdown[Share::Queue as usize] += now - waits.since;
             breakdown[Share::Bus as usize] += bus_ns;
         }

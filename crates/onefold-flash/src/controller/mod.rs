@@ -250,11 +250,18 @@ impl Controller {
     #[inline]
     pub(crate) fn begin_part(&mut self, flight: u32) -> u32 {
         let chain = self.chains.take();
-        self.chains[chain].flight = flight;
+        (self.chains[chain].flight, self.chains[chain].breakdown) = (flight, Breakdown::default());
         self.flights[flight].parts_left += 1;
         self.current = chain;
         self.ready_at = self.now;
         chain
+    }
+
+    /// The same for a part that other requests have kept waiting since then.
+    pub(crate) fn begin_late_part(&mut self, flight: u32, since: u64) {
+        let chain = self.begin_part(flight);
+        self.chains[chain].since = since;
+        self.account(chain, Share::Queue);
     }
 
     /// The part goes on later: see [`Controller::pop_ready`].
@@ -305,7 +312,8 @@ impl Controller {
         }
     }
 
-    /// No part will be added; a request without steps is done at once.
+    /// No part will be added; a request without steps is done at once. A part that took time and
+    /// is the last one to be done is so after this.
     pub(crate) fn seal_flight(&mut self, flight: u32) {
         self.part_done(flight);
     }
@@ -315,12 +323,15 @@ impl Controller {
         self.flights.give_back(flight);
     }
 
-    fn part_done(&mut self, flight: u32) {
+    /// Whether it was the last one.
+    fn part_done(&mut self, flight: u32) -> bool {
         let left = &mut self.flights[flight].parts_left;
         *left -= 1;
-        if *left == 0 {
+        let last = *left == 0;
+        if last {
             self.finished.push(flight);
         }
+        last
     }
 
     // ---- chains ---------------------------------------------------------------------------
@@ -329,13 +340,19 @@ impl Controller {
         let flight = self.chains[chain].flight;
         self.chains[chain].active = false;
         self.chains.give_back(chain);
-        self.part_done(flight);
+        if self.part_done(flight) {
+            // Parts are worked on at the same time: the last one is what the request waited for.
+            let parts = self.chains[chain].breakdown;
+            for (sum, part) in self.flights[flight].breakdown.iter_mut().zip(parts) {
+                *sum += part;
+            }
+        }
     }
 
     /// Where the time of a part since its present step began has gone.
     fn account(&mut self, chain: u32, share: Share) {
-        let (flight, since) = (self.chains[chain].flight, self.chains[chain].since);
-        self.flights[flight].breakdown[share as usize] += self.now - since;
+        let chain = &mut self.chains[chain];
+        chain.breakdown[share as usize] += self.now - chain.since;
     }
 
     /// The present step is done: the next one begins, or the part ends.

@@ -13,7 +13,8 @@ pub struct Completion {
     pub request: HostRequest,
     /// When it was answered.
     pub answered_ns: u64,
-    /// Where its time went, summed over its pages.
+    /// Where its time went: the shares add up to its latency. Pages are worked on at the same
+    /// time, so of its pages it is that of the one that was done last.
     pub breakdown: Breakdown,
     /// What became of what it wrote.
     pub verdict: Verdict,

@@ -251,12 +251,13 @@ where
             self.host.flushes.iter().filter(|f| f.writes_left == 0).map(|f| f.flight).collect();
         self.host.flushes.retain(|flush| flush.writes_left > 0);
         for flight in done {
-            // What the writes before it left to be packed.
-            self.controller.begin_part(flight);
+            // What the writes before it left to be packed, after the wait for them.
+            let since = self.underway(flight).since;
+            self.controller.begin_late_part(flight, since);
+            self.controller.seal_flight(flight);
             let packed = self.ftl.program_packing(&mut self.controller);
             self.controller.end_part();
             packed.map_err(|error| RunError::Ftl { request, error })?;
-            self.controller.seal_flight(flight);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! Room: onefold-flash.   Source: docs/ssd-validation.md, V6 and V10; defects of other simulators.
 
 use onefold_flash::DriveSpec;
+use onefold_flash::controller::Share;
 use onefold_flash::dedup::POLICIES;
 use onefold_flash::run::{Completion, Report, RunError, RunOptions, run, sweep};
 use onefold_sim::SimTime;
@@ -108,6 +109,62 @@ fn a_read_alone_takes_array_and_transfer_and_host_time_exactly() {
     }
     assert_eq!((report.requests.generated, report.requests.completed), (4, 4));
     assert_eq!(report.energy_nj, u128::from(spec.energy.read_nj + spec.energy.program_nj));
+}
+
+/// Two packages with a plane each, so that pages of a request wait for each other.
+#[test]
+fn parts_of_a_latency_add_up_to_it_whatever_is_waited_for() {
+    let lines = [
+        "channels=1",
+        "packages=2",
+        "planes_per_die=1",
+        "blocks_per_plane=128",
+        "bus_mb_per_s=400",
+        "command_overhead_ns=300",
+        "request_ns=700",
+        "read_priority=false",
+        "write_buffer=back",
+        "write_buffer_pages=2",
+    ];
+    let of = |time_ns, op, page, pages| Request { length: pages * PAGE, ..at(time_ns, op, page) };
+    let second = 1_000_000_000;
+    let flush = |time_ns| Request { offset: 0, ..of(time_ns, Op::Flush, 0, 0) };
+    let (report, log) = replay(
+        &small(&lines),
+        vec![
+            // The buffer has room for the first two; a TRIM waits behind the third.
+            at(0, Op::Write, 1),
+            at(10, Op::Write, 2),
+            at(20, Op::Write, 3),
+            at(30, Op::Trim, 2),
+            flush(40),
+            // Four pages in two planes, and one of the next request behind them.
+            of(second, Op::Write, 4, 4),
+            of(2 * second, Op::Read, 4, 4),
+            at(2 * second + 50, Op::Read, 3),
+            flush(3 * second),
+            of(4 * second, Op::Trim, 3, 5),
+        ],
+    );
+    for done in &log {
+        let sum: u64 = done.breakdown.iter().sum();
+        assert_eq!(sum, done.answered_ns - done.request.arrival_ns, "{done:?}");
+    }
+    let queued = |number: usize| {
+        let done = log.iter().find(|done| done.request.number == number as u64);
+        done.expect("it was answered").breakdown[Share::Queue as usize]
+    };
+    // A page takes 300 + 10,240 ns on the channel, and 200,000 in the array; then there is room.
+    let programmed = 700 + 10_540 + 200_000;
+    assert_eq!([0, 1].map(queued), [0, 0]);
+    assert_eq!([2, 3].map(queued), [programmed - 700 * 3, programmed - 700 * 4]);
+    // What is left of the latency is the core, which takes one after the other.
+    assert!(queued(4) > 2 * 200_000 && queued(8) == 0, "{log:?}");
+    let parts = &report.latency_breakdown_ns;
+    for (name, latency) in &report.latency_ns {
+        let mean = latency.as_ref().expect("all kinds occurred").mean;
+        close(parts[name].values().sum::<f64>(), mean, 1e-9);
+    }
 }
 
 /// Worn and old flash, read with the code that corrects 18 bits in 1,024 bytes.

@@ -9,7 +9,7 @@ use onefold_block::kept_text::assert_text;
 use onefold_workload::{Identity, Op, Request};
 
 use crate::run::{Completion, Report, RunOptions, run};
-use crate::spec::{DriveSpec, SpecBuilder, WriteBuffer};
+use crate::spec::{DriveSpec, SpecBuilder};
 
 /// 2 packages of 2 dies of 2 planes of 14 blocks of 8 pages of 4 KiB, all of them written once.
 const SMALL: &str = "\
@@ -97,15 +97,12 @@ pub fn told(name: &str, lines: &[&str], trace: Option<Vec<Request>>) -> String {
 pub fn told_on(threads: usize, name: &str, lines: &[&str], trace: Option<Vec<Request>>) -> String {
     let spec = drive(lines);
     let (mut sum, mut answers) = (crc32fast::Hasher::new(), 0_u64);
-    let alone = spec.controller.write_buffer == WriteBuffer::Through && !spec.packs();
     let mut keep = |completion: &Completion| {
         answers += 1;
         let latency = completion.answered_ns - completion.request.arrival_ns;
-        if alone && completion.request.pages == 1 {
-            // Where all of its time went is told of a request of one page.
-            let told = completion.breakdown.iter().sum::<u64>();
-            assert_eq!(told, latency, "{name}: {completion:?}");
-        }
+        // Where all of its time went is told of a request, neither more of it nor less.
+        let told = completion.breakdown.iter().sum::<u64>();
+        assert_eq!(told, latency, "{name}: {completion:?}");
         sum.update(format!("{completion:?}").as_bytes());
         Ok(())
     };
