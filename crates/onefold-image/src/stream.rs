@@ -3,9 +3,9 @@
 //! Invariants: (1) an end that is cut off, and anything behind a gzip stream that is neither zero
 //! nor another one, is an error  (2) memory is bounded: Zstandard windows past 128 MiB are refused.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::detect::Format;
 use crate::error::ImageError;
@@ -20,7 +20,7 @@ pub fn decoder(
 ) -> Result<Box<dyn Read + Send>, ImageError> {
     let input: Box<dyn Read + Send> = Box::new(input);
     match format {
-        Format::Gzip => Ok(Box::new(Named { format, inner: MultiGzDecoder::new(input) })),
+        Format::Gzip => Ok(Box::new(Named { format, inner: Members::new(input) })),
         Format::Zstd => {
             let mut inner = zstd::Decoder::new(input)?;
             inner.window_log_max(WINDOW_LOG_MAX)?;
@@ -28,6 +28,59 @@ pub fn decoder(
         }
         Format::Raw => Ok(input),
         other => Err(ImageError::NotRead(other)),
+    }
+}
+
+/// Gzip streams one after another, and zeros behind the last one, which tapes leave.
+struct Members<R> {
+    /// None at the end.
+    stream: Option<GzDecoder<BufReader<R>>>,
+}
+
+impl<R: Read> Members<R> {
+    fn new(input: R) -> Self {
+        Self { stream: Some(GzDecoder::new(BufReader::new(input))) }
+    }
+
+    /// A stream is at its end: the next one, if there is one.
+    fn next(mut input: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
+        let mut zeros = false;
+        loop {
+            let buffered = match input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                buffered => buffered?,
+            };
+            match buffered.first() {
+                None => return Ok(None),
+                Some(&GZIP) if !zeros => return Ok(Some(GzDecoder::new(input))),
+                Some(0) if buffered.iter().all(|byte| *byte == 0) => {
+                    zeros = true;
+                    let all = buffered.len();
+                    input.consume(all);
+                }
+                Some(_) => {
+                    let message = "what follows its end is neither another one nor zeros alone";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                }
+            }
+        }
+    }
+}
+
+/// The first byte of a gzip stream.
+const GZIP: u8 = 0x1f;
+
+impl<R: Read> Read for Members<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while let Some(stream) = &mut self.stream {
+            let read = stream.read(buf)?;
+            if read > 0 || buf.is_empty() {
+                return Ok(read);
+            }
+            let input = self.stream.take().map(GzDecoder::into_inner);
+            self.stream = input.map(Self::next).transpose()?.flatten();
+        }
+        Ok(0)
     }
 }
 
