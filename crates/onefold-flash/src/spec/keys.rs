@@ -298,7 +298,11 @@ pub const KEYS: &[Key] = &[
          measures it; 0: no time",
     ),
     // dedup
-    key("dedup.policy", Text, "Policy; its options stand beside it in this table"),
+    key(
+        "dedup.policy",
+        Text,
+        "Policy; its options stand beside it in this table, behind # where they are not set",
+    ),
     // workload
     key(
         "workload.pattern",

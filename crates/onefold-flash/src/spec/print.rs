@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
+use crate::dedup::{Kind, policy_info};
 use crate::spec::DriveSpec;
-use crate::spec::keys::{KEYS, TABLES};
+use crate::spec::keys::{Accepts, KEYS, TABLES};
 
 /// Widest comment line.
 const WIDTH: usize = 96;
@@ -34,12 +35,31 @@ impl DriveSpec {
                 line(&mut text, key.name(), &inner[key.name()]);
             }
             if table == "dedup" {
-                let options = inner.iter().filter(|(name, _)| *name != "policy");
-                options.for_each(|(name, value)| line(&mut text, name, value));
+                options(&mut text, &self.dedup.policy, inner);
             }
         }
         text
     }
+}
+
+/// Every option of a policy with its meaning, and its value; its default behind `#` where it has
+/// none here. Then whatever else stands beside the policy.
+fn options(text: &mut String, policy: &str, values: &Table) {
+    let known = policy_info(policy).map(|info| info.options).unwrap_or_default();
+    for option in known {
+        let words = match option.kind {
+            Kind::Word(words) => format!("; {}", Accepts::Word(words)),
+            _ => String::new(),
+        };
+        comment(text, &format!("{}{words}.", option.doc));
+        match values.get(option.key) {
+            Some(value) => line(text, option.key, value),
+            None => comment(text, &format!("{} = {}", option.key, option.default_text())),
+        }
+    }
+    let is_other = |name: &str| name != "policy" && known.iter().all(|option| option.key != name);
+    let others = values.iter().filter(|(name, _)| is_other(name));
+    others.for_each(|(name, value)| line(text, name, value));
 }
 
 fn line(text: &mut String, name: &str, value: &Value) {

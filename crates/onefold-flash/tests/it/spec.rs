@@ -44,6 +44,31 @@ fn every_preset_is_printed_and_read_back_as_itself() {
 }
 
 #[test]
+fn options_of_a_policy_are_told_with_their_defaults() {
+    let text = with(&["dedup.policy=gleaner", "dedup.rounds=whole"]).unwrap().to_commented_toml();
+    let told = "\
+# Whether equal strong hashes are enough to share, where the engine outruns reads; where-sooner
+# or never.
+# trust = \"where-sooner\"
+";
+    assert!(text.contains(told), "{text}");
+    // What is set stands as it is, and is told of as well.
+    assert!(text.contains("those since the last one, or all;\n# incremental or whole.\nrounds ="));
+    for info in POLICIES {
+        let policy = format!("dedup.policy={}", info.name);
+        let spec = with(&[&policy]).unwrap();
+        let text = spec.to_commented_toml();
+        assert_eq!(from_file(&text).expect("printed text is accepted"), spec, "{}", info.name);
+        for option in info.options {
+            // Its default is one: without the sign it is the same as without it.
+            let line = format!("{} = {}", option.key, option.default_text());
+            assert!(text.contains(&format!("\n# {line}\n")), "{}: {line}", info.name);
+            with(&[&policy, &format!("dedup.{line}")]).expect("a default is accepted");
+        }
+    }
+}
+
+#[test]
 fn options_of_a_policy_survive_printing_and_reading_whatever_their_names() {
     for info in POLICIES {
         let mut spec = preset("ses-slc");

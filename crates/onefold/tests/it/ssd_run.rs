@@ -161,6 +161,9 @@ fn what_is_wrong_is_named_and_nothing_is_run() {
     fs::write(sandbox.path("bad.toml"), "[ftl]\nvictm = \"fifo\"\n").unwrap();
     for (args, part) in [
         (&["--set", "over_provisionin=0.1"][..], "`ftl.over_provisioning`"),
+        (&["--set", "ftl.xyzzy=1"], "a deduplication policy: onefold ssd spec --set policy=NAME\n"),
+        (&["--set", "trust=never"], "dedup.trust is an option of a policy"),
+        (&["--set", "trust=never"], "onefold ssd spec --set policy=gleaner\n"),
         (&["--set", "victim=fif"], "did you mean fifo?"),
         (&["--set", "over_provisioning"], "expected KEY=VALUE"),
         (&["bad.toml"], "'bad.toml': unknown key `ftl.victm`"),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use onefold_flash::DriveSpec;
-use onefold_flash::dedup::check_policy;
+use onefold_flash::dedup::{POLICIES, check_policy};
 use onefold_flash::spec::{PRESET_NAMES, ParseError, SpecBuilder};
 
 use crate::args::models::{DriveChoice, SsdSpecArgs};
@@ -44,11 +44,29 @@ pub fn set(builder: SpecBuilder, assignment: &str) -> Result<SpecBuilder> {
 pub fn refused(error: &ParseError) -> Failure {
     let failure = Failure::nothing_done(error.to_string());
     match error {
-        ParseError::UnknownKey { .. } | ParseError::NoEquals(_) => {
-            failure.hint("for a list of all keys: onefold ssd spec")
-        }
+        ParseError::UnknownKey { key, .. } => match policy_with(key) {
+            Some((policy, option)) => failure.hint(format!(
+                "dedup.{option} is an option of a policy; for a list of its options: onefold ssd \
+                 spec --set policy={policy}"
+            )),
+            None => failure.hint(LISTS),
+        },
+        ParseError::NoEquals(_) => failure.hint(LISTS),
         _ => failure,
     }
+}
+
+/// Where all keys are listed.
+const LISTS: &str = "for a list of all keys: onefold ssd spec; of the options of a deduplication \
+                     policy: onefold ssd spec --set policy=NAME";
+
+/// The first policy that has an option of this name, whatever table it was looked for in.
+fn policy_with(key: &str) -> Option<(&'static str, &'static str)> {
+    let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+    POLICIES.iter().find_map(|policy| {
+        let option = policy.options.iter().find(|option| option.key == name)?;
+        Some((policy.name, option.key))
+    })
 }
 
 /// A specification from its builder.
