@@ -75,4 +75,13 @@ fn quick_sizes_stand_beside_full_ones_on_a_page() {
     let page = fs::read_to_string(sandbox.path("page.md")).unwrap();
     let row = "| ses-dedup/arithmetic | drive, capacity | 32 | 32 | 32 | GiB | derived | met |";
     assert!(page.contains(row), "{page}");
+    // Nothing is run that would overwrite a file, unless that is wanted.
+    fs::write(sandbox.path("page.md"), "mine").unwrap();
+    let refused = sandbox.onefold(&compare);
+    assert_eq!((refused.code, refused.text()), (Some(2), ""), "{}", refused.err);
+    let told = "error: 'page.md' exists already\nhint: --force overwrites it\n";
+    assert_eq!(refused.err, told);
+    assert_eq!(fs::read_to_string(sandbox.path("page.md")).unwrap(), "mine");
+    sandbox.ok(&[&compare[..], &["--force"]].concat());
+    assert!(fs::read_to_string(sandbox.path("page.md")).unwrap().contains(row));
 }

@@ -16,6 +16,7 @@ Examples:
 /// `onefold reproduce`
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ReproduceArgs {
     /// Experiments, or the words that ids begin with, such as a paper; without any, everything
     #[arg(value_name = "ID")]
@@ -32,7 +33,10 @@ pub struct ReproduceArgs {
     /// Run quick sizes as well, and write a page that sets both beside each other to FILE
     #[arg(long, value_name = "FILE", requires = "full", conflicts_with_all = ["list", "json"])]
     pub compare: Option<PathBuf>,
-    /// Write charts as SVG into DIR, made if it is missing
+    /// Overwrite the file of --compare
+    #[arg(long, short, requires = "compare")]
+    pub force: bool,
+    /// Write charts as SVG into DIR, made if it is missing; those of the same names are replaced
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     pub plots: Option<PathBuf>,
     /// Give a parameter of the experiments another value, such as clients=4; may be repeated

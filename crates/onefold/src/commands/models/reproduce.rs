@@ -44,7 +44,7 @@ pub fn run(args: &ReproduceArgs, printer: &Printer) -> Result<()> {
     }
     if let Some(path) = &args.compare {
         // Dropped, it leaves nothing: what cannot be written is told before an hour of work.
-        drop(OutFile::create(path, true)?);
+        drop(OutFile::create(path, args.force)?);
     }
     let bar = progress::counted(printer, "", "points", None);
     let told = |id: &str, done: usize, all: usize| {
@@ -88,6 +88,8 @@ struct Found {
     outcomes: Vec<Outcome>,
     /// Each at quick settings and full ones, where that is asked for.
     pairs: Vec<(Costed, Costed)>,
+    /// Whether the file of these is one of this run.
+    written: bool,
     failed: Vec<Failed>,
 }
 
@@ -114,7 +116,8 @@ impl Found {
             Err(error) => self.fail(experiment, &error, printer),
         }
         // Each time: what was found in half an hour is there, whatever becomes of the rest.
-        out_file::write(path, report::full_page(&self.pairs), true)
+        let own = std::mem::replace(&mut self.written, true);
+        out_file::write(path, report::full_page(&self.pairs), args.force || own)
     }
 
     /// One failed. What is wrong is said now, since the others may take long.
