@@ -139,7 +139,7 @@ pub struct Entry {
 
 impl Entry {
     /// The number that the names of one symbolic link, pipe or device share in a version; none if
-    /// it has no other one there, or was added by a build from before 2026-12.
+    /// it has no other one there, or was added by a build from before 2026-11-30.
     pub fn shared(&self) -> Option<u64> {
         let is_other = !matches!(self.kind, Kind::Directory | Kind::File | Kind::HardLink { .. });
         Some(self.stamp.inode).filter(|&number| is_other && number != 0)
