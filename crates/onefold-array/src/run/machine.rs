@@ -108,7 +108,7 @@ pub(super) struct Request {
     pub asked: Asked,
     pub left: u32,
     pub unique: bool,
-    /// Flushes before it, if it writes.
+    /// Flushes before it, if it writes or is one.
     pub epoch: u32,
 }
 
@@ -387,13 +387,18 @@ impl Machine {
         arrived: SimTime,
         queue: &mut EventQueue<Event>,
     ) {
-        let epoch = if asked.op == Op::Write { self.order.write() } else { 0 };
-        let request = Request { arrived, asked, left: asked.chunks, unique: false, epoch };
+        let request = Request { arrived, asked, left: asked.chunks, unique: false, epoch: 0 };
         let id = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(request);
             self.requests.len() as u32 - 1
         });
-        self.requests[id as usize] = request;
+        // What is before what is so by when it comes, and not by when the card is done with it.
+        let epoch = match asked.op {
+            Op::Write => self.order.write(),
+            Op::Flush => self.order.flush(id),
+            Op::Read | Op::Trim | Op::Idle => 0,
+        };
+        self.requests[id as usize] = Request { epoch, ..request };
         self.open += 1;
         let writes = asked.op == Op::Write;
         let bytes = if writes { asked.bytes } else { 0 };
@@ -410,9 +415,9 @@ impl Machine {
 
     /// A request is in the buffer: its chunks join their queues.
     fn received(&mut self, now: SimTime, id: u32, queue: &mut EventQueue<Event>) {
-        let Request { asked, arrived, .. } = self.requests[id as usize];
+        let Request { asked, arrived, epoch, .. } = self.requests[id as usize];
         if asked.op == Op::Flush {
-            self.order.flush(id);
+            self.order.flush_received(epoch);
             return self.flushed(now, queue);
         }
         let list = self.replay.as_mut().map(|replay| replay.take_touched(asked));

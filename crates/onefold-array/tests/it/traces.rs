@@ -243,6 +243,14 @@ fn a_flush_is_answered_after_the_writes_before_it() {
     let (flush, early) = (row("flush"), row("write"));
     assert_eq!((flush.count, early.count), (1, 2400));
     assert!(flush.mean_ns > 0.8 * seconds && flush.mean_ns < seconds, "{flush:?} of {seconds}");
+    // What comes after it, and be it at the same time, is not waited for.
+    let flush = trace.remove(2000);
+    trace.insert(20, Request { time_ns: 0, ..flush });
+    for load in ["workload.load=timestamps", "workload.outstanding=3000"] {
+        let report = replayed(&with("cidr", &[load, settings[1], settings[2]]), &trace);
+        let row = report.latencies.iter().find(|row| row.name == "flush").unwrap();
+        assert!(row.mean_ns < 0.2 * report.seconds * 1e9, "{load}: {row:?} of {}", report.seconds);
+    }
     let alone = replayed(&with("cidr", &settings), &[request(0, Op::Flush, 0, 0, None)]);
     assert_eq!(alone.latencies[0].p50_ns, 2000, "the card, and nothing to wait for");
 }
