@@ -6,14 +6,10 @@
 //! Invariants: never more than `entries` entries; an entry is a hint.
 //! Cost: one cache line for any look-up.
 
+use crate::dedup::signs::{self, Candidates, SIGN, SIGN_BITS, Slot};
 use crate::memory::{prefetch, table_of};
-use onefold_block::seeded::mix64;
 
 const WAYS: usize = 8;
-pub(crate) const SIGN_BITS: u32 = 14;
-pub(crate) const SIGN: u16 = (1 << SIGN_BITS) - 1;
-/// Hits that are remembered of an entry.
-pub(crate) const COUNT_MAX: u16 = 3;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -25,40 +21,6 @@ struct Set {
 }
 
 const _: () = assert!(size_of::<Set>() == 64);
-
-/// Where an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
-    pub set: u32,
-    pub way: u8,
-}
-
-/// The entries of a set that may be of a fingerprint.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidates {
-    set: u32,
-    /// A bit for each way.
-    ways: u64,
-}
-
-impl Candidates {
-    /// Those of a set, of at most 64 ways, that have this sign.
-    #[inline]
-    pub fn of(set: u32, signs: &[u16], wanted: u16) -> Self {
-        let bit = |(way, sign): (usize, &u16)| u64::from(sign & SIGN == wanted) << way;
-        Self { set, ways: signs.iter().enumerate().map(bit).sum() }
-    }
-}
-
-impl Iterator for Candidates {
-    type Item = Slot;
-
-    fn next(&mut self) -> Option<Slot> {
-        let way = self.ways.trailing_zeros();
-        self.ways &= self.ways.checked_sub(1)?;
-        Some(Slot { set: self.set, way: way as u8 })
-    }
-}
 
 /// The table.
 #[derive(Clone, Debug)]
@@ -90,10 +52,7 @@ impl CompactTable {
     }
 
     fn place(&self, fingerprint: u64) -> (usize, u16) {
-        let product = u128::from(mix64(fingerprint)) * self.sets.len() as u128;
-        // The lower half is what the choice of the set has not used up.
-        let sign = ((product as u64) >> (64 - SIGN_BITS)) as u16;
-        ((product >> 64) as usize, sign.max(1))
+        signs::place(fingerprint, self.sets.len())
     }
 
     /// A fingerprint will be looked up soon.
@@ -116,9 +75,7 @@ impl CompactTable {
 
     /// The entry was of use: it is safe from two more rounds of the hand.
     pub fn hit(&mut self, slot: Slot) {
-        let sign = &mut self.sets[slot.set as usize].sign[usize::from(slot.way)];
-        let count = ((*sign >> SIGN_BITS) + 2).min(COUNT_MAX);
-        *sign = *sign & SIGN | count << SIGN_BITS;
+        signs::hit(&mut self.sets[slot.set as usize].sign[usize::from(slot.way)]);
     }
 
     /// Takes an entry out.
@@ -176,6 +133,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onefold_block::seeded::mix64;
 
     #[test]
     fn hot_entries_stay_and_strangers_are_rare() {

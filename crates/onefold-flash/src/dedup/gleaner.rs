@@ -28,7 +28,7 @@
 
 use std::collections::VecDeque;
 
-use crate::dedup::compact_table::{CompactTable, Slot};
+use crate::dedup::compact_table::CompactTable;
 use crate::dedup::engine::Engine;
 use crate::dedup::fingerprints::Fingerprinting;
 use crate::dedup::info::PolicyInfo;
@@ -36,6 +36,7 @@ use crate::dedup::known::Known;
 use crate::dedup::options::{Kind, OptionInfo, Options};
 use crate::dedup::passes::Passes;
 use crate::dedup::ses::{DEFERRED, SCRATCH_SHARE, TRUNCATION};
+use crate::dedup::signs::Slot;
 use crate::dedup::site::Site;
 use crate::dedup::split_table::SplitTable;
 use crate::dedup::{Look, Offline, Pair, Policy, Prepared, SameDigest, Verdict};

@@ -4,7 +4,8 @@
 //! fingerprints.
 
 use crate::dedup::SameDigest;
-use crate::dedup::compact_table::{Candidates, CompactTable, Slot};
+use crate::dedup::compact_table::CompactTable;
+use crate::dedup::signs::{Candidates, Slot};
 use crate::dedup::split_table::SplitTable;
 
 /// The table of a drive.

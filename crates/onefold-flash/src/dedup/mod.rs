@@ -27,6 +27,7 @@ mod ses;
 mod ses_device;
 mod ses_host;
 mod short_lived;
+mod signs;
 mod site;
 mod slots;
 mod split_table;

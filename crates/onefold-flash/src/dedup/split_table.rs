@@ -11,7 +11,7 @@
 //! one new page in 340 then meets an entry of other content.
 
 use crate::dedup::SameDigest;
-use crate::dedup::compact_table::{COUNT_MAX, Candidates, SIGN, SIGN_BITS, Slot};
+use crate::dedup::signs::{self, Candidates, SIGN, SIGN_BITS, Slot};
 use crate::dedup::worth::{ENTRIES_PER_CELL, Worth};
 use crate::memory::{prefetch, table_of};
 use onefold_block::seeded::mix64;
@@ -132,10 +132,7 @@ impl SplitTable {
     }
 
     fn place(&self, fingerprint: u64) -> (usize, u16) {
-        let product = u128::from(mix64(fingerprint)) * self.sets.len() as u128;
-        // The lower half is what the choice of the set has not used up.
-        let sign = ((product as u64) >> (64 - SIGN_BITS)) as u16;
-        ((product >> 64) as usize, sign.max(1))
+        signs::place(fingerprint, self.sets.len())
     }
 
     /// A fingerprint will be looked up soon.
@@ -156,9 +153,7 @@ impl SplitTable {
 
     /// The entry was of use: it is safe from two more rounds of the hand.
     pub fn hit(&mut self, slot: Slot) {
-        let sign = &mut self.sets[slot.set as usize].sign[usize::from(slot.way)];
-        let count = ((*sign >> SIGN_BITS) + 2).min(COUNT_MAX);
-        *sign = *sign & SIGN | count << SIGN_BITS;
+        signs::hit(&mut self.sets[slot.set as usize].sign[usize::from(slot.way)]);
     }
 
     /// Takes an entry out.
