@@ -16,3 +16,4 @@ pub mod sieve;
 pub mod staged;
 pub mod two_q;
 pub mod w_tiny_lfu;
+pub mod window_share;

@@ -189,6 +189,6 @@ pub fn toll(name: &'static str, settings: TollSettings, setting: Setting<'_>) ->
             believe: settings.believe,
         },
     };
-    let staged = Staged::new(capacity, stage, settings.look as usize);
+    let staged = Staged::new(capacity, stage, settings.window, settings.look as usize);
     cache(name, setting, staged, Toll::new(capacity, rules))
 }

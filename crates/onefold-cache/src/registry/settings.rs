@@ -116,13 +116,15 @@ settings! {
         /// requests of a period, per object that fits
         period: f64 = 160.0, 1.0 => 1_000_000_000.0;
         /// cache fills of the budget that may be spent at once, wherever popularity goes
-        purse: f64 = 1.1, 0.01 => 1_000.0;
+        purse: f64 = 0.8, 0.01 => 1_000.0;
         /// how often the price doubles until the purse is empty
         steep: f64 = 3.5, 0.0 => 30.0;
         /// share of the capacity that lies in memory, where newcomers wait; 0: none
         memory: f64 = 0.05, 0.0 => 0.9;
         /// MiB that lie in memory at most
         memory_mib: u32 = 64, 1 => 1_048_576;
+        /// share of memory that newcomers get at least, and those that come back; 1: newcomers all
+        window: f64 = 0.1, 0.0 => 1.0;
         /// requests per object that fits after which a slow count has halved
         slow: f64 = 20.0, 0.1 => 1_000_000.0;
         /// requests per object that fits after which a fast count has halved

@@ -96,26 +96,41 @@ fn toll_writes_what_will_be_asked_for_more_often_by_the_price() {
     // twice in 5 requests, which is 0.8 times in the next 2, and the others half as often.
     let rules = "memory=0,slow=100000,fast=100000,horizon=0.667,floor=0.001,believe=0,look=3";
     let toll = |more: &str| format!("toll:{rules},{more}");
-    check(&toll("hits=0.3"), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[]]);
-    check(&toll("hits=0.5"), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[]]);
+    check(&toll("hits=0.3"), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[], &[]]);
+    check(&toll("hits=0.5"), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[], &[]]);
     // A purse for two writes, and none for a third.
     let poor = "hits=0,fills=0.8,purse=0.7,period=10000";
-    check(&toll(poor), &[1, 2, 3, 4, 4], &[&[1, 2], &[]]);
+    check(&toll(poor), &[1, 2, 3, 4, 4], &[&[1, 2], &[], &[]]);
     // The price doubles four times until the purse is empty.
     // After three writes of 4.5 that is 2.7 times: 0.13 and 0.5.
     let dear = "fills=1000,purse=1.5,period=1000000000,steep=4";
-    check(&toll(&format!("hits=0.02,{dear}")), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[]]);
-    check(&toll(&format!("hits=0.08,{dear}")), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[]]);
+    check(&toll(&format!("hits=0.02,{dear}")), &[1, 2, 3, 4, 4], &[&[2, 3, 4], &[], &[]]);
+    check(&toll(&format!("hits=0.08,{dear}")), &[1, 2, 3, 4, 4], &[&[1, 2, 3], &[], &[]]);
 }
 
 #[test]
 fn toll_keeps_newcomers_in_memory_until_they_are_judged() {
     let rules = "memory=0.4,slow=100000,fast=100000,horizon=0.667,floor=0.001,believe=0,look=3";
     // One waits in memory; whoever leaves goes where there is room, and for its price.
-    check(&format!("toll:{rules},hits=0"), &[1, 2, 3], &[&[1, 2], &[3]]);
-    check(&format!("toll:{rules},hits=9"), &[1, 2, 3], &[&[], &[3]]);
+    check(&format!("toll:{rules},hits=0"), &[1, 2, 3], &[&[1, 2], &[3], &[]]);
+    check(&format!("toll:{rules},hits=9"), &[1, 2, 3], &[&[], &[3], &[]]);
     // Asked for again in time, it is served from memory and judged later.
-    check(&format!("toll:{rules},hits=0.3"), &[1, 2, 3, 3, 4], &[&[2, 3], &[4]]);
+    check(&format!("toll:{rules},hits=0.3"), &[1, 2, 3, 3, 4], &[&[2, 3], &[4], &[]]);
+}
+
+#[test]
+fn toll_keeps_in_memory_who_comes_back_and_is_not_worth_a_write() {
+    // Room for one on flash and two in memory, of which newcomers get one.
+    let rules = "memory=0.7,slow=100000,fast=100000,horizon=0.667,floor=0.001,believe=0,look=3";
+    // Nothing is worth a write. Who leaves the window stays as long as nobody is worth more.
+    check(&format!("toll:{rules},hits=9"), &[1, 2], &[&[], &[2], &[1]]);
+    check(&format!("toll:{rules},hits=9"), &[1, 1, 2, 3], &[&[], &[3], &[1]]);
+    check(&format!("toll:{rules},hits=9"), &[1, 2, 2, 3], &[&[], &[3], &[2]]);
+    // One that came back in memory is worth a write by then: four of six requests are 1.33 in two.
+    check(&format!("toll:{rules},hits=1.2"), &[1, 2, 1, 1, 1, 3], &[&[1], &[3], &[2]]);
+    check(&format!("toll:{rules},hits=1.4"), &[1, 2, 1, 1, 1, 3], &[&[], &[3], &[1]]);
+    // Newcomers may have all of it.
+    check(&format!("toll:{rules},hits=9,window=1"), &[1, 1, 2, 3], &[&[], &[2, 3], &[]]);
 }
 
 #[test]

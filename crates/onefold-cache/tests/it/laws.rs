@@ -179,8 +179,9 @@ fn toll_takes_from_references_what_they_tell_and_nothing_where_none_are_told() {
             *gained += (run(&workload, true).0 - run(&workload, false).0) / 4.0;
         }
     }
-    assert!(gained[0] > 0.01, "{gained:?}");
-    assert!(gained[1] > -0.01, "{gained:?}");
+    // Memory keeps regulars for whoever is told nothing too, so that little more is to be had.
+    assert!(gained[0] > 0.005, "{gained:?}");
+    assert!(gained[1] > -0.005, "{gained:?}");
 }
 
 #[test]

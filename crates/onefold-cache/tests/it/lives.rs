@@ -11,7 +11,7 @@ use onefold_cache::registry::Setting;
 use onefold_cache::trace::Future;
 use onefold_cache::{Access, Capacity, Choice, Policy};
 
-const POLICIES: [&str; 49] = [
+const POLICIES: [&str; 51] = [
     "fifo",
     "lru",
     "lfu",
@@ -57,6 +57,8 @@ const POLICIES: [&str; 49] = [
     "toll:memory=0.1,hits=0.1,slow=2,fast=2,horizon=8,floor=4,doubt=9,believe=0",
     "toll:memory=0.9,hits=0.1,look=1",
     "toll:memory=0,hits=0",
+    "toll:memory=0.3,hits=0.5,fills=2,window=0.3",
+    "toll:memory=0.3,hits=0.5,fills=2,window=1",
     "belady",
     "belady:bypass=0",
     "static",
